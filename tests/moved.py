@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from jam_dagster.privacy import Ledger
-from jam_dagster.privacy.ledger.bindings import bind, source_binding
+from jam_dagster.privacy.ledger.bindings import bind
+from jam_dagster.privacy.ledger.source_binding import SourceBinding
 from jam_dagster.tables import source_from_config
 
 DATASET = "people"
@@ -22,7 +23,7 @@ def bind_again(ledger: Ledger, private: Path, secret: Path) -> None:
         The file of the secret by which sources are bound.
     """
     ledger.rebind(DATASET, reason="copied for a test")
-    source = source_binding(secret.read_bytes(), source_from_config(str(private)).identity())
+    source = SourceBinding.of(secret.read_bytes(), source_from_config(str(private)).identity())
     releases = ledger.releases(DATASET)
     with ledger._backend.writing() as connection:
         for release in releases:

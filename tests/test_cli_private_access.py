@@ -70,7 +70,7 @@ def test_which_predicate_holds_is_not_told_and_asking_ends_soon(run: Run) -> Non
         assert result.exit_code == 2
         answers.add(result.output)
     assert len(answers) == 1
-    said = answers.pop()
+    said = answers.pop().replace(str(Path.cwd()), "")
     assert not re.search(r"\b(age|sex|F|M|19|37|52|100|in_)\b", said)
     assert spent() == 0
 

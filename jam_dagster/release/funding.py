@@ -21,6 +21,7 @@ from jam_dagster.release.place import ANOTHER_EDITION
 if TYPE_CHECKING:
     from jam_dagster.certificates.signing import Signer
     from jam_dagster.privacy import Budget, Event, Ledger, Protection, Release, ReleaseKey
+    from jam_dagster.privacy.ledger.source_binding import SourceBinding
     from jam_dagster.release.place import Place, StoredDraws
     from jam_dagster.release.run import ReleaseRun
 
@@ -332,22 +333,13 @@ class LedgerFunding:
         """Return whether a release was charged, or has counted its records."""
         return release.spent > 0 or self.ledger.records(release.key) is not None
 
-    def _binding(self, *, make: bool = False) -> str:
-        """Return the source's keyed digest; empty if the step reads no source."""
+    def _binding(self, *, make: bool = False) -> SourceBinding | None:
+        """Return the source's binding; None if the step reads no source."""
         if not self.identity:
-            return ""
-        # A refusal shows the digest of a template, so its secret must stay.
-        make = make or bool(self.template)
-        bound = self.place.binding(self.identity, make=make)
-        if not bound:
-            return ""
-        from jam_dagster.privacy.ledger.bindings import with_table, with_template
-
-        if self.template:
-            bound = with_template(bound, self.place.binding(self.template, make=make))
-        if self.table:
-            bound = with_table(bound, self.place.binding(self.table, make=make))
-        return bound
+            return None
+        # A refusal shows the digests of template and table, so their secret must stay.
+        make = make or bool(self.template or self.table)
+        return self.place.binding(self.identity, self.template, self.table, make=make)
 
     def exclusive(self) -> AbstractContextManager[None]:
         """Keep other runs from drawing for this release; see `jam_dagster.privacy.Ledger.claim`."""

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from upath import UPath
 
     from jam_dagster.privacy import Ledger
+    from jam_dagster.privacy.ledger.source_binding import SourceBinding
     from jam_dagster.privacy.outcome_store import OutcomeStore
     from jam_dagster.release.folder import ReleaseFolder
     from jam_dagster.release.spec import ReleaseSpec
@@ -147,12 +148,14 @@ class Place:
         """Yield the stored draws of every release here, including this one's."""
         return iter(())
 
-    def binding(self, identity: str, *, make: bool) -> str:
-        """Return the keyed digest of a source's identity; empty if no ledger binds sources.
+    def binding(
+        self, identity: str, template: str, table: str, *, make: bool
+    ) -> SourceBinding | None:
+        """Return the binding to a source by its identity; None if no ledger binds sources.
 
-        Without `make` a missing secret is not made, and the digest matches no other.
+        Without `make` a missing secret is not made, and the binding matches no other.
         """
-        return ""
+        return None
 
     @property
     def has_row_key(self) -> bool:
@@ -305,11 +308,14 @@ class FilePlace(Place):
         found = self._described_before().get("specification") if self._description.exists() else {}
         return dict(found or {})
 
-    def binding(self, identity: str, *, make: bool) -> str:
-        """Return the keyed digest of a source's identity; see `Place.binding`."""
-        from jam_dagster.privacy.ledger.bindings import source_binding
+    def binding(
+        self, identity: str, template: str, table: str, *, make: bool
+    ) -> SourceBinding | None:
+        """Return the binding to a source by its identity; see `Place.binding`."""
+        from jam_dagster.privacy.ledger.source_binding import SourceBinding
 
-        return source_binding(self._source_secret(make=make), identity)
+        secret = self._source_secret(make=make)
+        return SourceBinding.of(secret, identity, template=template, table=table)
 
     @property
     def has_row_key(self) -> bool:

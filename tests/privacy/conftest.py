@@ -11,8 +11,8 @@ import pytest
 
 from jam_dagster.errors import LedgerIntegrityError
 from jam_dagster.privacy import Ledger, Policy, ReleaseKey
-from jam_dagster.privacy.ledger.bindings import source_binding, with_table
 from jam_dagster.privacy.ledger.journal import append, copy_rows, read, read_accesses
+from jam_dagster.privacy.ledger.source_binding import SourceBinding
 from tests.postgres import PostgresServer
 from tests.tiers import gate
 
@@ -98,9 +98,9 @@ class Clock:
 SECRET = b"\1" * 32
 
 
-def slice_of(table: str, partition: str) -> str:
+def slice_of(table: str, partition: str) -> SourceBinding:
     """Return the binding of a file of its own, which is a partition of a table."""
-    return with_table(source_binding(SECRET, table + partition), source_binding(SECRET, table))
+    return SourceBinding.of(SECRET, table + partition, table=table)
 
 
 def grant_disjoint(ledger: Ledger) -> None:

@@ -21,6 +21,7 @@ from jam_dagster.mechanisms.loops.rows import release_rows
 from jam_dagster.mechanisms.loops.transcript import sampling_generator
 from jam_dagster.models.graphical.sampling import sampling_distance
 from jam_dagster.privacy import Kind, Ledger
+from jam_dagster.privacy.ledger.source_binding import SourceBinding
 from jam_dagster.release import ReleaseSpec
 from jam_dagster.release.documents import MadeRelease
 from jam_dagster.release.engine import Engine, Progress
@@ -76,8 +77,10 @@ class RememberingPlace(Place):
     def __post_init__(self) -> None:
         super().__init__()
 
-    def binding(self, identity: str, *, make: bool) -> str:
-        return "ab" * 32
+    def binding(
+        self, identity: str, template: str, table: str, *, make: bool
+    ) -> SourceBinding | None:
+        return SourceBinding.of(b"secret", identity)
 
     def begin(self, data: Any, *, drawn: bool) -> None:
         self.begun.append(data)

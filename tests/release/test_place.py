@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from jam_dagster.errors import InputError
+from jam_dagster.errors import InputError, SourceBindingError
 from jam_dagster.privacy import DirectoryStore, Ledger
 from jam_dagster.release.engine import Engine
 from jam_dagster.release.folder import ReleaseFolder
@@ -19,6 +20,7 @@ from jam_dagster.release.place import FilePlace, FolderPlace, archive_name
 from jam_dagster.release.public_side import public_codes, public_records
 from jam_dagster.release.run import RUN_FILE, ReleaseRun, identity_in, read_run, write_run
 from jam_dagster.tables import FrameSource, SqlSource
+from tests.budgets import PUBLIC_N
 from tests.release.test_engine import DOMAIN, ledger, specification, table
 from tests.tiers import slow_rows
 
@@ -48,6 +50,24 @@ def drawn(release: Engine) -> tuple[ReleaseRun, bool]:
     records = public_records(release.spec)
     public = public_codes(release.spec, records, DOMAIN)
     return release.run(release.encode(DOMAIN), public)
+
+
+def test_a_table_has_one_name_in_all_refusals(tmp_path: Path, ledger: Ledger) -> None:
+    """The officer names it to the ledger, so the secret that keys it is kept by a check, too."""
+    policy = replace(PUBLIC_N, partitions="disjoint", ground="membership public and fixed")
+    ledger.grant("people", epsilon=1.0, delta=1e-9, policy=policy)
+    funding = engine(tmp_path, ledger).funding
+    assert isinstance(funding, LedgerFunding)
+    ledger.open_release(replace(funding.key, partition="2016"), funding.shares)
+    key = replace(funding.key, partition="2017")
+    funding = replace(funding, key=key, identity="people of 2017", table="people")
+    for _ in range(2):
+        with pytest.raises(SourceBindingError, match="another table than") as refused:
+            funding.check()
+    command = shlex.split(str(refused.value).partition("let the officer say so: `")[2])
+    named = command[command.index("--table") + 1]
+    assert ledger.rebind("people", partition="2016", table=named, reason="the same table")
+    funding.check()
 
 
 @pytest.mark.slow

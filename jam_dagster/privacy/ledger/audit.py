@@ -14,15 +14,11 @@ from jam_dagster.privacy.ledger.balance import Balance, balance_from
 from jam_dagster.privacy.ledger.bindings import (
     Bindings,
     apply_binding,
-    is_bound,
-    is_digest,
     is_vouched,
     live_sources,
-    may_be_one_place,
     of_another_table,
     parallel_fault,
     public_fault,
-    same_source,
 )
 from jam_dagster.privacy.ledger.clock import time_of
 from jam_dagster.privacy.ledger.holdings import policy_of
@@ -31,6 +27,7 @@ from jam_dagster.privacy.ledger.key import ReleaseKey, is_sha256
 from jam_dagster.privacy.ledger.keys import KEY_KINDS, KeyAudit
 from jam_dagster.privacy.ledger.policy import REQUIRED, Holding, Policy, mixture_fault, use
 from jam_dagster.privacy.ledger.reservation import cover_fault
+from jam_dagster.privacy.ledger.source_binding import SourceBinding, binding_of
 from jam_dagster.privacy.ledger.state import ReleaseState, ShareState
 from jam_dagster.privacy.sensitivity import REPLACE_ONE
 
@@ -276,7 +273,9 @@ class _Replay:
 def _binding_fault(event: Event, dataset: _Dataset) -> str:
     key = event.key
     if key is None:
-        if not event.reason or (event.source and not is_digest(event.source)):
+        named = binding_of(event)
+        bare = named and SourceBinding(named.secret, table=named.table)
+        if not event.reason or named != bare or (named and not named.table):
             return "rebinds a partition without a reason, or names what is no table"
         apply_binding(dataset.bound, event)
         dataset.records.pop(event.partition, None)
@@ -285,38 +284,40 @@ def _binding_fault(event: Event, dataset: _Dataset) -> str:
         return "binds a release to no source"
     if key not in dataset.releases:
         return "binds a release that was never reserved"
-    if is_bound(dataset.bound[event.partition].get(key, "")):
+    its = dataset.bound[event.partition].get(key)
+    if its is not None and its.source:
         return "binds a release that is bound"
     return _source_fault(event, key, dataset)
 
 
 def _source_fault(event: Event, key: ReleaseKey, dataset: _Dataset) -> str:
     """Apply a binding and return its fault; empty if it has none."""
-    kept = dataset.bound.get(event.partition, {}).get(key, "")
+    kept = dataset.bound.get(event.partition, {}).get(key)
     apply_binding(dataset.bound, event)
     release, policy, grant = dataset.releases[key], dataset.policy, dataset.grant
-    if not event.source:
+    source = dataset.bound[event.partition][key]
+    if source is None:
         return ""
     its = {event.partition: [kept] if kept and event.kind == Kind.BOUND else []}
-    if policy.of_one_table and of_another_table(event.source, its):
+    if policy.of_one_table and of_another_table(source, its):
         return "reads another table than it was reserved for, and partitions are of one table"
     if release.ended and release.spent:
         return ""
     live = live_sources(dataset.bound, dataset.live())
     if policy.parallel:
         others = (one for name, its in live.items() if name != event.partition for one in its)
-        if any(may_be_one_place(one, event.source) for one in others):
+        if any(one is not None and one.may_share_place(source) for one in others):
             return "reads the source of another partition, and partitions are disjoint"
-        if event.partition and not is_vouched(event.source, grant.sources):
+        if event.partition and not is_vouched(source, grant.sources):
             return "reads what the grant of disjoint partitions does not name"
-        if policy.of_one_table and event.partition and of_another_table(event.source, live):
+        if policy.of_one_table and event.partition and of_another_table(source, live):
             return "reads another table than other partitions, which are disjoint in one table"
     if all(one.protects != REPLACE_ONE.code for one in release.reservations()):
         return ""
-    if fault := public_fault(policy, event.partition, event.source, grant.sources):
+    if fault := public_fault(policy, event.partition, source, grant.sources):
         return f"reads a number of records that {fault}"
-    known = filter(is_bound, live[event.partition])
-    if not all(same_source(one, event.source) for one in known):
+    known = [one for one in live[event.partition] if one is not None and one.source]
+    if not all(one.reads_same(source) for one in known):
         return "reads another source than other releases of its partition"
     return ""
 

@@ -9,9 +9,6 @@ charge therefore binds nobody, unless its release has published the number of re
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-import re
 from collections.abc import Collection, Iterable, Mapping
 from itertools import combinations
 
@@ -24,59 +21,25 @@ from jam_dagster.privacy.ledger.holdings import holdings
 from jam_dagster.privacy.ledger.journal import Event, Kind, append, events, read
 from jam_dagster.privacy.ledger.key import ReleaseKey, key_fields
 from jam_dagster.privacy.ledger.policy import GROUNDS, IN_ALL_TABLES, Holding, Policy
+from jam_dagster.privacy.ledger.source_binding import (
+    SourceBinding,
+    binding_of,
+    is_digest_name,
+)
 from jam_dagster.privacy.ledger.state import release_state
 from jam_dagster.privacy.private_store import PRIVATE_STORE_VARIABLE
 from jam_dagster.privacy.sensitivity import Neighbours
-from jam_dagster.tables.sources.identity import places_in
 
 FIXED = GROUNDS[1]
 """The ground on which replacing a person changes one partition alone."""
 
-Bindings = dict[str, dict[ReleaseKey, str]]
-"""The binding of each reserved release of a dataset, by partition; empty without a source."""
-
-_DIGEST = re.compile(r"[0-9a-f]{16}:[0-9a-f]{64}")
+Bindings = dict[str, dict[ReleaseKey, SourceBinding | None]]
+"""The binding of each reserved release of a dataset, by partition; None without a source."""
 
 
-def source_binding(secret: bytes, identity: str) -> str:
-    """Return the keyed digest of a source, with the id of the secret that keyed it.
-
-    It is ``KEYID:DIGEST``, or ``KEYID:DIGEST:PLACE`` where two identities can be of one place (see
-    `places_in`), ``PLACE+PLACE`` for two tables; `with_template` and `with_table` add other
-    digests. Without the secret it reveals nothing.
-    """
-    name = hashlib.sha256(b"jam source key\0" + secret).hexdigest()[:16]
-    digest, places = _keyed(secret, identity), places_in(identity)
-    if places == [identity]:
-        return f"{name}:{digest}"
-    return f"{name}:{digest}:{'+'.join(_keyed(secret, place) for place in places)}"
-
-
-def _keyed(secret: bytes, text: str) -> str:
-    message = b"jam source\0" + text.encode("utf-8", "surrogatepass")
-    return hmac.new(secret, message, "sha256").hexdigest()
-
-
-def with_template(source: str, template: str) -> str:
-    """Return a source's binding with the digest of what it is made from in every partition."""
-    name, digest, *place = source.split(":")
-    return ":".join((name, digest, *(place or [digest]), template.split(":")[1]))
-
-
-def with_table(source: str, table: str) -> str:
-    """Return a source's binding with the digest of the table of which it is a partition."""
-    name, digest, *more = source.split(":")
-    place, template = (*more, "")[:2] if more else (digest, "")
-    return ":".join((name, digest, place, template, table.split(":")[1]))
-
-
-def template_in(source: str) -> str:
-    """Return the template in a binding as ``KEYID:DIGEST``; empty if it has none."""
-    name, *digests = source.split(":")
-    return f"{name}:{digests[2]}" if len(digests) > 2 and digests[2] else ""
-
-
-def of_another_table(source: str, live: Mapping[str, Iterable[str]]) -> str:
+def of_another_table(
+    source: SourceBinding | None, live: Mapping[str, Iterable[SourceBinding | None]]
+) -> str:
     """Return a partition with a release that may be of another table than a source; else empty.
 
     `live` are the `live_sources`. A release without a source may be of any table, and those under
@@ -84,76 +47,37 @@ def of_another_table(source: str, live: Mapping[str, Iterable[str]]) -> str:
     the officer names another (see `apply_binding`).
     """
 
-    def differs(one: str) -> bool:
-        return not same_source(one, source) and (not one or table_in(one) != table_in(source))
+    def differs(one: SourceBinding | None) -> bool:
+        return one is None or source is None or not one.is_of_table(source)
 
     return next((name for name, its in live.items() if name and any(map(differs, its))), "")
 
 
-def table_in(source: str) -> str:
-    """Return the table in a binding as ``KEYID:DIGEST``, or the source itself if it has none."""
-    name, digest, *more = source.split(":")
-    return f"{name}:{more[2] if len(more) > 2 else digest}"
-
-
-def _of_table(table: str, template: str = "") -> str:
-    """Return the binding of a release to a table without a source, which its next run binds."""
-    name, digest = table.split(":")
-    return f"{name}:::{template.rpartition(':')[2]}:{digest}"
-
-
-def is_bound(source: str) -> bool:
-    """Return whether a binding has a source."""
-    return any(source.split(":")[1:2])
-
-
-def same_source(bound: str, source: str) -> bool:
-    """Return whether a release that is bound to a source reads the same one."""
-    return is_bound(bound) and bound.split(":")[:2] == source.split(":")[:2]
-
-
-def may_be_one_place(one: str, other: str) -> bool:
-    """Return whether two bindings have a table of one place, for any user and spelling.
-
-    Those under the secrets of two private stores cannot be compared, so they may be of one. A
-    source that the officer let go is at no place.
-    """
-    if not (is_bound(one) and is_bound(other)):
-        return False
-    return _secret(one) != _secret(other) or not _places(one).isdisjoint(_places(other))
-
-
-def _secret(source: str) -> str:
-    """Return the id of the secret that keyed a binding."""
-    return source.partition(":")[0]
-
-
-def _places(source: str) -> frozenset[str]:
-    return frozenset(source.split(":")[1:3][-1].split("+"))
-
-
-def parallel_fault(live: Mapping[str, Iterable[str]], sources: str, policy: Policy) -> str:
+def parallel_fault(
+    live: Mapping[str, Iterable[SourceBinding | None]], sources: str, policy: Policy
+) -> str:
     """Return why releases that were bound before do not compose in parallel; empty if they do.
 
     `live` are the `live_sources`; `sources` and `policy` are of the grant that calls partitions
     disjoint.
     """
     pairs = [(partition, one) for partition, its in live.items() if partition for one in its]
-    for (one, first), (other, second) in combinations(dict.fromkeys(pairs), 2):
-        if one != other and may_be_one_place(first, second):
+    known = [(partition, one) for partition, one in pairs if one is not None]
+    for (one, first), (other, second) in combinations(dict.fromkeys(known), 2):
+        if one != other and first.may_share_place(second):
             why = (
                 "releases of both read one source"
-                if _secret(first) == _secret(second)
+                if first.secret == second.secret
                 else "their sources were bound under the secrets of two private stores, so they "
                 "cannot be compared"
             )
             return f"composes partitions {one!r} and {other!r} in parallel, and {why}"
-    for partition, source in pairs:
+    for partition, source in known:
         if not is_vouched(source, sources):
             return (
                 f"composes partitions in parallel, and a release of partition {partition!r} reads "
                 "a query, an asset, a folder or a URL that the grant does not name: "
-                f"{template_in(source)}"
+                f"{source.template_name}"
             )
     if policy.of_one_table and len(pairs) > 1 and of_another_table(latest_table(live), live):
         return (
@@ -163,13 +87,15 @@ def parallel_fault(live: Mapping[str, Iterable[str]], sources: str, policy: Poli
     return ""
 
 
-def latest_table(live: Mapping[str, Iterable[str]]) -> str:
-    """Return the table of the last release of a partition that has one; empty if none has."""
-    known = [table_in(one) for name, its in live.items() if name for one in its if one]
-    return known[-1] if known else ""
+def latest_table(live: Mapping[str, Iterable[SourceBinding | None]]) -> SourceBinding | None:
+    """Return the table of the last release of a partition that has one; None if none has."""
+    known = [one for name, its in live.items() if name for one in its if one is not None]
+    return known[-1].let_go() if known else None
 
 
-def live_sources(bound: Bindings, live: Collection[ReleaseKey]) -> dict[str, list[str]]:
+def live_sources(
+    bound: Bindings, live: Collection[ReleaseKey]
+) -> dict[str, list[SourceBinding | None]]:
     """Return the bindings of the releases in `live`, by partition."""
     return {
         partition: [source for key, source in its.items() if key in live]
@@ -186,23 +112,22 @@ def live_releases(dataset: str, held: Iterable[Holding]) -> set[ReleaseKey]:
     return {ReleaseKey(dataset, *names) for names in live}
 
 
-def is_vouched(source: str, sources: str) -> bool:
+def is_vouched(source: SourceBinding, sources: str) -> bool:
     """Return whether a grant names what a source is made from; no grant need name a file."""
-    template = template_in(source)
-    return not template or template in sources.split(",")
+    return not source.template or source.template_name in sources.split(",")
 
 
 def check_sources(sources: str) -> None:
     """Raise SpecificationError unless `sources` is a value that a grant can have."""
     words = sources.split(",") if sources else []
-    if not all(map(is_digest, words)):
+    if not all(map(is_digest_name, words)):
         raise SpecificationError(
             "sources of a budget must be digests of sources as a refusal shows them, separated by "
             f"commas, got {sources!r}"
         )
 
 
-def public_fault(policy: Policy, partition: str, source: str, sources: str) -> str:
+def public_fault(policy: Policy, partition: str, source: SourceBinding, sources: str) -> str:
     """Return why the number of records of a source is not public; empty if a grant says so."""
     if policy.records != "public":
         return "no grant calls public"
@@ -228,14 +153,13 @@ def apply_binding(bound: Bindings, event: Event) -> None:
     A rebinding drops the sources of a partition. The table of each stays what it was, unless the
     event names the one that all of them are of.
     """
-    its, key = bound.setdefault(event.partition, {}), event.key
+    its, key, new = bound.setdefault(event.partition, {}), event.key, binding_of(event)
     if key is None:
-        for one, source in its.items():
-            kept = _of_table(table_in(source), template_in(source)) if source else ""
-            its[one] = _of_table(event.source) if event.source else kept
+        for one, old in its.items():
+            its[one] = new or (old and old.let_go())
         return
     its.pop(key, None)
-    its[key] = event.source
+    its[key] = new
 
 
 def check_binding(
@@ -243,13 +167,13 @@ def check_binding(
     location: str,
     balance: Balance,
     key: ReleaseKey,
-    source: str,
+    source: SourceBinding | None,
     neighbours: Neighbours,
     *,
     there: bool,
     superseded: Collection[ReleaseKey] = (),
-) -> bool:
-    """Return whether a release is still unbound; raise if it must not read a source.
+) -> SourceBinding | None:
+    """Return the source if a release is still to be bound to it; raise if it must not read it.
 
     `there` says whether it has a reservation; a new one drops the binding of an ended one. It is a
     `SourceBindingError` if the release is bound to another source; if the number of records is not
@@ -257,38 +181,38 @@ def check_binding(
     source; or if partitions are disjoint, and another one reads the same source, the grant does
     not name what the source is made from, or other releases read another table of the dataset.
     """
-    if not source:
-        return False
+    if source is None:
+        return None
     all_bound = bindings(connection, key.dataset)
     bound = all_bound.get(key.partition, {})
     again = _again(location, balance, key, source, key.partition)
-    its = bound.get(key, "") if there else ""
-    if is_bound(its):
-        if not same_source(its, source):
+    its = bound.get(key) if there else None
+    if its is not None and its.source:
+        if not its.reads_same(source):
             raise SourceBindingError(
                 f"{key} of dataset {key.dataset!r} {_differs(its, source)}. Give the source "
                 "that it was reserved for, or, if that has moved or has another user, rebind: "
                 f"`{again}`. Another table is another release: give it a new edition"
             )
-        return False
+        return None
     _check_one_table(location, balance, key, source, {key.partition: [its] if its else []})
     release = release_state(connection, key)
     if release.closed and release.spent:
         # The release draws no more, and repeats from its own source.
-        return True
+        return source
     disjoint = balance.policy.parallel
     if not (neighbours.records_public or disjoint):
-        return True
+        return source
     live = live_releases(key.dataset, holdings(connection, key.dataset))
     counted = live - {key, *superseded}
     if neighbours.records_public:
         _check_public(location, balance, key, source)
-        known = {one: its for one, its in bound.items() if one in counted and is_bound(its)}
-        other = next((one for one, its in known.items() if not same_source(its, source)), None)
-        if other is not None:
+        for other, its in bound.items():
+            if other not in counted or its is None or not its.source or its.reads_same(source):
+                continue
             raise SourceBindingError(
                 f"{key} of dataset {key.dataset!r} would read another source than {other}, which "
-                f"{_differs(bound[other], source)}. Under replace-one neighbours the number of "
+                f"{_differs(its, source)}. Under replace-one neighbours the number of "
                 "records is public, and two sources of one dataset would reveal an exact count. "
                 "Read one table in all its releases. For several tables of the same people, let "
                 "the officer grant the dataset a private number of records (`ledger grant "
@@ -299,49 +223,50 @@ def check_binding(
         _check_apart(location, balance, key, source, live_sources(all_bound, live))
         _check_vouched(location, balance, key, source)
         _check_one_table(location, balance, key, source, live_sources(all_bound, counted))
-    return True
+    return source
 
 
-def bind(connection: sa.Connection, key: ReleaseKey, source: str, *, at: str, run_id: str) -> None:
+def bind(
+    connection: sa.Connection, key: ReleaseKey, source: SourceBinding, *, at: str, run_id: str
+) -> None:
     """Bind a release that was reserved without a source."""
-    append(connection, Kind.BOUND, **key_fields(key), source=source, at=at, run_id=run_id)
+    append(connection, Kind.BOUND, **key_fields(key), source=source.text, at=at, run_id=run_id)
 
 
 def rebind(
     connection: sa.Connection, dataset: str, partition: str, table: str, *, at: str, reason: str
 ) -> int:
     """Drop the sources of a partition's releases, or name their table; return how many changed."""
+    named = SourceBinding.to_table(table) if table else None
     its = bindings(connection, dataset).get(partition, {}).values()
-    changed = sum(one != _of_table(table) if table else is_bound(one) for one in its)
+    changed = sum(one != named if named else bool(one and one.source) for one in its)
     if changed:
-        details = {"partition": partition, "source": table, "at": at, "reason": reason}
+        source = named.text if named else ""
+        details = {"partition": partition, "source": source, "at": at, "reason": reason}
         append(connection, Kind.BOUND, dataset, **details)
     return changed
 
 
-def is_digest(text: str) -> bool:
-    """Return whether a text is one keyed digest, as refusals show those of queries and tables."""
-    return _DIGEST.fullmatch(text) is not None
-
-
 def check_table(table: str) -> None:
     """Raise SpecificationError unless `table` is a value that a rebinding can have."""
-    if table and not is_digest(table):
+    if table and not is_digest_name(table):
         raise SpecificationError(
             f"the table must be a digest of a table as a refusal shows it, got {table!r}"
         )
 
 
-def _again(location: str, balance: Balance, key: ReleaseKey, source: str, partition: str) -> str:
+def _again(
+    location: str, balance: Balance, key: ReleaseKey, source: SourceBinding, partition: str
+) -> str:
     """Return the command after which a partition's releases may be of the source of another."""
     named = key.partition and partition and balance.policy.of_one_table
-    table = table_in(source) if named else ""
+    table = source.table_name if named else ""
     return rebind_command(location, key.dataset, partition, table)
 
 
-def _differs(bound: str, source: str) -> str:
+def _differs(bound: SourceBinding, source: SourceBinding) -> str:
     """Return in words how a binding differs from a source; neither is shown."""
-    if _secret(bound) == _secret(source):
+    if bound.secret == source.secret:
         return "was reserved for another source"
     return (
         "was bound under the secret of another private store, so the two cannot be compared "
@@ -351,14 +276,18 @@ def _differs(bound: str, source: str) -> str:
 
 
 def _check_apart(
-    location: str, balance: Balance, key: ReleaseKey, source: str, live: Mapping[str, list[str]]
+    location: str,
+    balance: Balance,
+    key: ReleaseKey,
+    source: SourceBinding,
+    live: Mapping[str, list[SourceBinding | None]],
 ) -> None:
     """Raise if another partition reads the same source: people in both would be charged once."""
     for partition, sources in live.items():
-        same = [one for one in sources if may_be_one_place(one, source)]
+        same = [one for one in sources if one is not None and one.may_share_place(source)]
         if partition == key.partition or not same:
             continue
-        if all(_secret(one) != _secret(source) for one in same):
+        if all(one.secret != source.secret for one in same):
             again = _again(location, balance, key, source, partition)
             raise SourceBindingError(
                 f"{key} of dataset {key.dataset!r} may read the same source as partition "
@@ -375,7 +304,11 @@ def _check_apart(
 
 
 def _check_one_table(
-    location: str, balance: Balance, key: ReleaseKey, source: str, live: Mapping[str, list[str]]
+    location: str,
+    balance: Balance,
+    key: ReleaseKey,
+    source: SourceBinding,
+    live: Mapping[str, list[SourceBinding | None]],
 ) -> None:
     """Raise if partitions may be of another table: nothing keeps those two apart.
 
@@ -401,7 +334,7 @@ def _check_one_table(
     )
 
 
-def _check_public(location: str, balance: Balance, key: ReleaseKey, source: str) -> None:
+def _check_public(location: str, balance: Balance, key: ReleaseKey, source: SourceBinding) -> None:
     """Raise unless the officer says that the number of records of a source is public."""
     if not public_fault(balance.policy, key.partition, source, balance.sources):
         return
@@ -410,8 +343,8 @@ def _check_public(location: str, balance: Balance, key: ReleaseKey, source: str)
         wanted["ground"] = FIXED
         people = "in each partition one fixed set of people, whose membership is public"
     if not is_vouched(source, balance.sources):
-        wanted["sources"] = _with(balance.sources, template_in(source))
-        people += f", all of whom its query or asset selects ({template_in(source)})"
+        wanted["sources"] = _with(balance.sources, source.template_name)
+        people += f", all of whom its query or asset selects ({source.template_name})"
     raise SourceBindingError(
         f"{records_shown(key, people)}, and their number is no secret, let the officer grant it: "
         f"{grant_again_command(location, balance, **wanted)}"
@@ -432,11 +365,11 @@ def _with(sources: str, template: str) -> str:
     return ",".join(filter(None, (sources, template)))
 
 
-def _check_vouched(location: str, balance: Balance, key: ReleaseKey, source: str) -> None:
+def _check_vouched(location: str, balance: Balance, key: ReleaseKey, source: SourceBinding) -> None:
     """Raise unless the officer vouches for a source that no file distinguishes from another's."""
     if not key.partition or is_vouched(source, balance.sources):
         return
-    template = template_in(source)
+    template = source.template_name
     command = grant_again_command(location, balance, sources=_with(balance.sources, template))
     raise SourceBindingError(
         f"{key} of dataset {key.dataset!r} reads a query, an asset, a folder or a URL, and "

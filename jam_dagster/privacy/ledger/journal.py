@@ -118,7 +118,8 @@ class Event:
     protects : str
         The neighbours that a reservation's release protects: its `Neighbours.code`.
     source : str
-        Keyed digests of the source that a release reads; empty if none was bound.
+        What a release reads, or the table that a rebinding names: a `SourceBinding` as JSON; empty
+        if none was bound.
     digest : str
         SHA-256 of a stored outcome, of what follows from outcomes or of a certificate, or a public
         key.

@@ -63,6 +63,7 @@ from jam_dagster.privacy.ledger.policy import (
 )
 from jam_dagster.privacy.ledger.reader import LedgerReader, is_by_hand, issued, last_run
 from jam_dagster.privacy.ledger.reservation import Release
+from jam_dagster.privacy.ledger.source_binding import SourceBinding
 from jam_dagster.privacy.ledger.state import release_state
 from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
 
@@ -471,7 +472,7 @@ class Ledger(LedgerReader):
         shares: Mapping[str, float],
         *,
         neighbours: Neighbours = REPLACE_ONE,
-        source: str = "",
+        source: SourceBinding | None = None,
         run_id: str = "",
         takes_over: Collection[ReleaseKey] = (),
     ) -> Release:
@@ -491,9 +492,8 @@ class Ledger(LedgerReader):
             ``"evaluation"``; a reservation is a budget and is rounded down.
         neighbours : Neighbours
             The neighbours that the release protects: the same for all releases of a dataset.
-        source : str
-            The `source_binding` of the table it reads, to which a new reservation is bound; empty
-            if the source is not given.
+        source : SourceBinding, optional
+            What it reads, to which a new reservation is bound.
         run_id : str
             Written in the journal with the user's name.
         takes_over : collection of ReleaseKey
@@ -530,7 +530,7 @@ class Ledger(LedgerReader):
         shares: Mapping[str, float],
         *,
         neighbours: Neighbours = REPLACE_ONE,
-        source: str = "",
+        source: SourceBinding | None = None,
         takes_over: Collection[ReleaseKey] = (),
     ) -> None:
         """Raise the errors of `open_release`, and write nothing.
@@ -550,7 +550,7 @@ class Ledger(LedgerReader):
         key: ReleaseKey,
         units: Mapping[str, int],
         neighbours: Neighbours,
-        source: str,
+        source: SourceBinding | None,
         takes_over: Collection[ReleaseKey],
     ) -> tuple[str, Opening]:
         at = ledger_time(connection, self._clock)
@@ -596,7 +596,7 @@ class Ledger(LedgerReader):
         key: ReleaseKey,
         *,
         neighbours: Neighbours = REPLACE_ONE,
-        source: str = "",
+        source: SourceBinding | None = None,
         run_id: str = "",
     ) -> Iterator[str]:
         """Journal an attempt to open the private data of a release; it counts until it ends well.
@@ -645,12 +645,13 @@ class Ledger(LedgerReader):
             release = release_state(connection, key)
             ended = bool(release.shares) and release.closed
             if unbound and not ended:
-                bind(connection, key, source, at=at, run_id=run_id)
+                bind(connection, key, unbound, at=at, run_id=run_id)
             before = payments(connection, key)
         yield attempt.attempt
         with self._writing() as (connection, at):
-            if ended and check_binding(connection, self.location, *reads, there=True):
-                bind(connection, key, source, at=at, run_id=run_id)
+            late = check_binding(connection, self.location, *reads, there=True) if ended else None
+            if late:
+                bind(connection, key, late, at=at, run_id=run_id)
             if payments(connection, key) > before:
                 end_attempt(connection, attempt, at=at)
 

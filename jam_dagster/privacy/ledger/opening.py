@@ -40,6 +40,7 @@ from jam_dagster.privacy.ledger.journal import (
 from jam_dagster.privacy.ledger.key import ReleaseKey, check_name, key_fields
 from jam_dagster.privacy.ledger.policy import IN_ALL_TABLES, Holding, Policy, mixture_fault, use
 from jam_dagster.privacy.ledger.reservation import close_share, counted
+from jam_dagster.privacy.ledger.source_binding import SourceBinding
 from jam_dagster.privacy.ledger.state import ReleaseState, release_state, states_in
 from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
 
@@ -66,7 +67,7 @@ class Opening:
     counts_in: str = ""
     protects: str = ""
     superseded: Mapping[ReleaseKey, ReleaseState] = field(default_factory=dict)
-    source: str = ""
+    source: SourceBinding | None = None
 
     def write(self, connection: sa.Connection, key: ReleaseKey, *, at: str, run_id: str) -> None:
         """Write the plan to the journal: close superseded reservations, then reserve each share."""
@@ -86,7 +87,7 @@ class Opening:
                 counts_in=self.counts_in,
                 opening=self.number,
                 protects=self.protects,
-                source=self.source,
+                source=self.source.text if self.source else "",
                 **details,
             )
 
@@ -113,7 +114,7 @@ def plan_opening(
     units: Mapping[str, int],
     at: str,
     neighbours: Neighbours = REPLACE_ONE,
-    source: str = "",
+    source: SourceBinding | None = None,
     takes_over: Collection[ReleaseKey] = (),
 ) -> Opening:
     """Return the plan of opening a release; write nothing.
@@ -262,15 +263,17 @@ def check_granted(
         )
 
 
-def _or_name_table(location: str, dataset: str, live: Mapping[str, Collection[str]]) -> str:
+def _or_name_table(
+    location: str, dataset: str, live: Mapping[str, Collection[SourceBinding | None]]
+) -> str:
     """Return the remedy for one table of two names; empty if no other is known."""
-    table = latest_table(live)
-    partition = of_another_table(table, live) if table else ""
-    if not partition:
+    read = latest_table(live)
+    partition = of_another_table(read, live)
+    if read is None or not partition:
         return ""
     return (
         f". If all releases of partition {partition!r} are of the table that was read last, name "
-        f"it: `{rebind_command(location, dataset, partition, table)}`"
+        f"it: `{rebind_command(location, dataset, partition, read.table_name)}`"
     )
 
 

@@ -14,6 +14,7 @@ from jam_dagster.privacy import Budget, Event, Kind, Ledger, ReleaseKey
 from jam_dagster.privacy.ledger.audit import verify_journal
 from jam_dagster.privacy.ledger.balance import Balance, balance_from
 from jam_dagster.privacy.ledger.journal import GENESIS, append
+from tests.privacy.conftest import slice_of
 
 
 @pytest.fixture
@@ -208,7 +209,7 @@ def test_empty_fields_do_not_weaken_the_seal():
     assert a.hash != b.hash
 
 
-BIND = {"kind": Kind.BOUND, "source": f"{'0' * 16}:{'1' * 64}"}
+BIND = {"kind": Kind.BOUND, "source": slice_of("people", "").text}
 OTHER_SHARE = {**RESERVE, "share": "evaluation"}
 WAITING = {**GRANT, "approval": "required"}
 APPROVED = {"kind": Kind.APPROVED}

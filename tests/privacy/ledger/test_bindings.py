@@ -13,22 +13,24 @@ import pytest
 from jam_dagster.errors import (
     AttemptsError,
     BudgetError,
+    LedgerIntegrityError,
     ReleaseClosedError,
     SourceBindingError,
     SpecificationError,
 )
 from jam_dagster.privacy import Budget, Ledger, Neighbours, Policy, ReleaseKey
-from jam_dagster.privacy.ledger.bindings import source_binding, with_table, with_template
 from jam_dagster.privacy.ledger.journal import Kind, append, user
 from jam_dagster.privacy.ledger.key import key_fields
+from jam_dagster.privacy.ledger.source_binding import SourceBinding, binding_of
 from jam_dagster.tables import source_from_config
 from tests.privacy.conftest import SECRET, audit_finds, copy_of, grant_disjoint, slice_of
 
 GROUND = "membership public and fixed"
 OTHER_SECRET = b"\2" * 32
-WHOLE = source_binding(SECRET, '{"query":"select * from people"}')
-SLICE = source_binding(SECRET, '{"query":"select * from people where sex = 1"}')
-ELSEWHERE = source_binding(OTHER_SECRET, '{"query":"select * from people"}')
+EVERYBODY = '{"query":"select * from people"}'
+WHOLE = SourceBinding.of(SECRET, EVERYBODY)
+SLICE = SourceBinding.of(SECRET, '{"query":"select * from people where sex = 1"}')
+ELSEWHERE = SourceBinding.of(OTHER_SECRET, EVERYBODY)
 SHARES = Budget(0.1, 1e-9).shares(evaluation=0.05)
 ADD_REMOVE = Neighbours("add_remove")
 
@@ -57,12 +59,14 @@ def edition(key: ReleaseKey, name: str, **changes: Any) -> ReleaseKey:
     return dataclasses.replace(key, edition=name, **changes)
 
 
-def charge(ledger: Ledger, key: ReleaseKey, source: str = "", **given: Any) -> None:
+def charge(
+    ledger: Ledger, key: ReleaseKey, source: SourceBinding | None = None, **given: Any
+) -> None:
     release = ledger.open_release(key, SHARES, source=source, **given)
     release.account("mechanism").charge("round-000/select", 1e-6)
 
 
-def opened(ledger: Ledger, key: ReleaseKey, source: str, run_id: str = "") -> None:
+def opened(ledger: Ledger, key: ReleaseKey, source: SourceBinding, run_id: str = "") -> None:
     """Find a release's reservation, and open its table."""
     ledger.open_release(key, SHARES, source=source, run_id=run_id)
     with ledger.attempt(key, source=source, run_id=run_id):
@@ -85,31 +89,73 @@ def followed(ledger: Ledger, said: str, which: int = 0) -> None:
     assert ledger.rebind(names.pop("dataset"), **names)
 
 
-def sources(ledger: Ledger) -> list[tuple[str, str]]:
-    return [(one.kind.value, one.source) for one in ledger.events() if one.kind != "granted"]
+def sources(ledger: Ledger) -> list[tuple[str, SourceBinding | None]]:
+    read = (one for one in ledger.events() if one.kind != "granted")
+    return [(one.kind.value, binding_of(one)) for one in read]
 
 
 def test_a_digest_tells_nothing_without_its_secret() -> None:
     identity = '{"asset":"people"}'
-    name, digest = source_binding(SECRET, identity).split(":")
-    assert (len(name), len(digest)) == (16, 64)
-    assert source_binding(SECRET, identity) == f"{name}:{digest}"
-    other_name, other_digest = source_binding(OTHER_SECRET, identity).split(":")
-    assert other_name != name
-    assert other_digest != digest
-    assert source_binding(SECRET, identity + " ").split(":")[1] != digest
+    bound = SourceBinding.of(SECRET, identity, template="t", table="u")
+    assert bound == SourceBinding.of(SECRET, identity, template="t", table="u")
+    assert (len(bound.secret), bound.places) == (16, (bound.source,))
+    digests = {bound.source, bound.template, bound.table}
+    assert [len(one) for one in digests] == [64] * 3
+    other = SourceBinding.of(OTHER_SECRET, identity, template="t", table="u")
+    assert other.secret != bound.secret
+    assert digests.isdisjoint({other.source, other.template, other.table})
+    assert SourceBinding.of(SECRET, identity + " ").source != bound.source
 
 
-def of(config: dict[str, Any]) -> str:
-    return source_binding(SECRET, source_from_config(config).identity())
+def test_a_binding_is_one_record_in_the_journal() -> None:
+    bound = SourceBinding.of(SECRET, "people of 2016", template="people of", table="people")
+    digest, secret = "ab" * 32, "cd" * 8
+    whole = SourceBinding(secret, digest, (digest,), digest, digest)
+    assert whole.text == (
+        f'{{"places":["{digest}"],"secret":"{secret}","source":"{digest}","table":"{digest}",'
+        f'"template":"{digest}"}}'
+    )
+    for one in (bound, whole, bound.let_go(), SourceBinding.to_table(bound.table_name)):
+        assert SourceBinding.parse(one.text) == one
 
 
-def of_two(roots: str, children: str) -> str:
+NO_BINDINGS = {
+    "an earlier text": f"{WHOLE.secret}:{WHOLE.source}",
+    "blanks": WHOLE.text.replace(",", ", "),
+    "another order": WHOLE.text[:-1].replace("{", '{"secret":"x",') + "}",
+    "an unknown field": WHOLE.text.replace('"source"', '"by":"","source"'),
+    "a field that is missing": WHOLE.text.replace(',"table":""', ""),
+    "a field twice": WHOLE.text.replace('"source"', f'"secret":"{WHOLE.secret}","source"'),
+    "no digest": WHOLE.text.replace(WHOLE.source, "people.csv"),
+    "a number": WHOLE.text.replace('"table":""', '"table":7'),
+    "no list": WHOLE.text.replace(f'["{WHOLE.source}"]', f'"{WHOLE.source}"'),
+    "a place without a digest": WHOLE.text.replace(f'["{WHOLE.source}"]', '[""]'),
+    "no secret": WHOLE.text.replace(WHOLE.secret, ""),
+    "another value": "[]",
+    "lists without end": "[" * 100_000,
+}
+
+
+@pytest.mark.parametrize("text", NO_BINDINGS.values(), ids=list(NO_BINDINGS))
+def test_a_source_that_is_no_binding_is_refused(ledger: Ledger, key: ReleaseKey, text: str) -> None:
+    with ledger._backend.writing() as connection:
+        append(connection, **{**reserved(key, None), "source": text})
+    for act in (ledger.verify, lambda: ledger.check(edition(key, "2"), SHARES, source=WHOLE)):
+        with pytest.raises(LedgerIntegrityError, match=r"event 2 .*that is no binding") as refused:
+            act()
+    assert "with the version that wrote it, or begin another" in str(refused.value)
+
+
+def of(config: dict[str, Any]) -> SourceBinding:
+    return SourceBinding.of(SECRET, source_from_config(config).identity())
+
+
+def of_two(roots: str, children: str) -> SourceBinding:
     persons = {"source": children, "key": "household", "max": 3}
     return of({"roots": roots, "children": {"persons": persons}})
 
 
-def query_of(user: str) -> str:
+def query_of(user: str) -> SourceBinding:
     return of({"sql": f"postgresql://{user}:hunter2@db/p", "query": "select * from people"})
 
 
@@ -144,7 +190,7 @@ def disjoint(ledger: Ledger) -> Ledger:
 
 @same_people
 def test_disjoint_partitions_do_not_read_one_place(
-    disjoint: Ledger, key: ReleaseKey, one: str, other: str
+    disjoint: Ledger, key: ReleaseKey, one: SourceBinding, other: SourceBinding
 ) -> None:
     charge(disjoint, edition(key, "1", partition="2016"), one)
     with pytest.raises(SourceBindingError, match="same source as partition '2016'"):
@@ -159,7 +205,7 @@ def test_disjoint_partitions_do_not_read_one_place(
 
 @same_people
 def test_partitions_that_read_one_place_do_not_become_disjoint(
-    ledger: Ledger, key: ReleaseKey, one: str, other: str
+    ledger: Ledger, key: ReleaseKey, one: SourceBinding, other: SourceBinding
 ) -> None:
     """Under a sum both may read one place; the same people would count once afterwards."""
     partitions = {year: edition(key, "1", partition=year) for year in ("2016", "2017")}
@@ -243,15 +289,17 @@ def test_what_ended_without_a_charge_keeps_no_partitions_from_being_disjoint(
 def test_partitions_of_a_query_become_disjoint_if_the_officer_vouches_for_it(
     ledger: Ledger, key: ReleaseKey
 ) -> None:
-    template = source_binding(SECRET, "select * from people where '{partition}' = '{partition}'")
-    ledger.grant("people", epsilon=1.0, delta=1e-9, sources=template)
+    template = "select * from people where '{partition}' = '{partition}'"
+    named = SourceBinding.of(SECRET, template).table_name
+    ledger.grant("people", epsilon=1.0, delta=1e-9, sources=named)
     for year in ("2016", "2017"):
-        source = with_template(source_binding(SECRET, f"... where '{year}' = '{year}'"), template)
-        charge(ledger, edition(key, "1", partition=year), with_table(source, template))
+        query = f"... where '{year}' = '{year}'"
+        source = SourceBinding.of(SECRET, query, template=template, table=template)
+        charge(ledger, edition(key, "1", partition=year), source)
     policy = Policy(partitions="disjoint", ground=GROUND, records="public")
-    with pytest.raises(BudgetError, match=f"the grant does not name: {template}"):
+    with pytest.raises(BudgetError, match=f"the grant does not name: {named}"):
         ledger.grant("people", epsilon=1.0, delta=1e-9, policy=policy, sources="")
-    ledger.grant("people", epsilon=1.0, delta=1e-9, policy=policy, sources=template)
+    ledger.grant("people", epsilon=1.0, delta=1e-9, policy=policy, sources=named)
     ledger.verify()
 
 
@@ -259,11 +307,11 @@ def test_the_officer_vouches_for_a_query_of_disjoint_partitions(
     disjoint: Ledger, key: ReleaseKey
 ) -> None:
     """`where '2016' = '2016'` is another text in each partition, and the same people."""
-    template = source_binding(SECRET, "select * from people where '{partition}' = '{partition}'")
+    template = "select * from people where '{partition}' = '{partition}'"
+    named = SourceBinding.of(SECRET, template).table_name
     sources = {
-        year: with_table(
-            with_template(source_binding(SECRET, f"... where '{year}' = '{year}'"), template),
-            template,
+        year: SourceBinding.of(
+            SECRET, f"... where '{year}' = '{year}'", template=template, table=template
         )
         for year in ("2016", "2017")
     }
@@ -275,11 +323,11 @@ def test_the_officer_vouches_for_a_query_of_disjoint_partitions(
     command = shlex.split(str(refused.value).rpartition("grant it: ")[2])
     assert command[:3] == ["jam-dagster", "ledger", "grant"]
     given = dict(zip(command[3::2], command[4::2], strict=True))
-    assert given["--sources"] == template
+    assert given["--sources"] == named
     # An audit finds a reservation that was written all the same.
     held = disjoint.open_release(keys["2017"], SHARES)
     same: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-9}
-    disjoint.grant("people", **same, sources=template, reason="read by the officer")
+    disjoint.grant("people", **same, sources=named, reason="read by the officer")
     with disjoint.attempt(keys["2017"], source=sources["2017"]):
         pass
     for year in sources:
@@ -317,7 +365,7 @@ def test_partitions_of_a_second_table_are_refused_until_the_officer_grants_them(
     # What reads all partitions adds to each of them, whichever table that is.
     charge(ledger, edition(key, "all tests"), slice_of("tests", ""), **given)
     before = ledger.events()
-    unknown = source_binding(SECRET, "tests of this year")
+    unknown = SourceBinding.of(SECRET, "tests of this year")
     for year, one in tests.items():
         for source in (slice_of("tests", year), unknown):
             for attempt in (ledger.check, ledger.open_release):
@@ -329,9 +377,9 @@ def test_partitions_of_a_second_table_are_refused_until_the_officer_grants_them(
     granted = dict(zip(command[3::2], command[4::2], strict=True))
     assert granted["--partitions"] == IN_ALL_TABLES.partitions
     # A table that has moved has to be named; its files and those of the first table need not be.
-    assert f"--partition 2016 --table {unknown} --reason" in said
-    read = slice_of("visits", "2016").split(":")[1:] + slice_of("tests", "2017").split(":")[1:]
-    assert not any(digest in said for digest in filter(None, read))
+    assert f"--partition 2016 --table {unknown.table_name} --reason" in said
+    read = [slice_of("visits", "2016"), slice_of("tests", "2017")]
+    assert not any(one.source in said or one.table in said for one in read)
 
     ledger.grant("people", **same, policy=IN_ALL_TABLES)
     for year, one in tests.items():
@@ -354,7 +402,7 @@ def test_what_ended_without_a_charge_keeps_no_second_table_away(
     one = edition(key, "1", partition="2016")
     ledger.open_release(one, SHARES, source=slice_of("visits", "2016"), **given).close("no")
     charge(ledger, edition(key, "2", partition="2017"), slice_of("tests", "2017"), **given)
-    moved = source_binding(SECRET, "moved")
+    moved = SourceBinding.of(SECRET, "moved").table_name
     assert ledger.rebind("people", partition="2017", table=moved, reason="another folder")
     charge(ledger, edition(key, "3", partition="2016"), slice_of("moved", "2016"), **given)
     ledger.verify()
@@ -439,7 +487,7 @@ def test_a_table_that_has_moved_is_named_for_each_partition(
     followed(either, said)
     event = either.events()[-1]
     assert (event.kind, event.release, event.partition) == (Kind.BOUND, "", "2016")
-    assert event.source == source_binding(SECRET, "new/")
+    assert binding_of(event) == SourceBinding.to_table(slice_of("new/", "").table_name)
     for year in ("2016", "2018"):
         said = refused(year)
         assert "another table than a release of partition '2017'" in said
@@ -466,7 +514,7 @@ def test_what_was_never_bound_may_be_of_another_table(
     one, other = (edition(key, "1", partition=year) for year in ("2016", "2017"))
     if by == "hand":
         with ledger._backend.writing() as connection:
-            append(connection, **{**reserved(one, ""), "protects": ADD_REMOVE.code})
+            append(connection, **{**reserved(one, None), "protects": ADD_REMOVE.code})
     else:
         charge(ledger, one, **given)
     with pytest.raises(SourceBindingError, match="of partition '2016', which is bound") as refused:
@@ -505,7 +553,7 @@ def test_what_counted_in_all_tables_does_not_become_of_one_by_a_rebinding(
         assert ledger.events() == before
         audit_finds(copied(ledger), "grants a budget that composes", disjoint_grant(ledger))
         # The remedy for one table that has moved.
-        table = source_binding(SECRET, "tests")
+        table = slice_of("tests", "").table_name
         assert f"--partition {year} --table {table} --reason" in str(error.value)
         return str(error.value)
 
@@ -548,7 +596,8 @@ def test_another_source_is_refused_under_one_reservation(either: Ledger, key: Re
             f"ledger rebind --ledger {shlex.quote(either.location)} --dataset people --reason"
             in said
         )
-        assert not any(part in said for part in (*WHOLE.split(":"), *SLICE.split(":"), "select"))
+        digests = WHOLE.secret, WHOLE.source, SLICE.source
+        assert not any(part in said for part in (*digests, "select"))
     either.check(key, SHARES, source=WHOLE)
     either.open_release(key, SHARES, source=WHOLE)
     # Steps that only charge need not know it.
@@ -692,8 +741,9 @@ def test_no_number_of_records_is_public_without_an_officer_s_word(
     """`where age >= {partition}` has the number of people of each age, and of each edition."""
     ledger = granted(each_url, Policy())
     march = dataclasses.replace(key, partition="2026-03")
-    template = source_binding(SECRET, "select * from people where age >= {partition}")
-    query = with_template(WHOLE, template)
+    of_each_age = "select * from people where age >= {partition}"
+    template = SourceBinding.of(SECRET, of_each_age).table_name
+    query = SourceBinding.of(SECRET, EVERYBODY, template=of_each_age)
     for one, source in ((key, WHOLE), (key, query), (march, WHOLE), (march, query)):
         before = ledger.events()
         with pytest.raises(SourceBindingError, match=r"add_remove.*records_share") as refused:
@@ -855,12 +905,12 @@ def test_a_reservation_that_has_counted_its_records_is_not_superseded(
 # The audit, on journals that somebody else has written.
 
 
-def bound(key: ReleaseKey, source: str) -> dict[str, Any]:
-    return {"kind": Kind.BOUND, **key_fields(key), "source": source}
+def bound(key: ReleaseKey, source: SourceBinding | None) -> dict[str, Any]:
+    return {"kind": Kind.BOUND, **key_fields(key), "source": source.text if source else ""}
 
 
-def reserved(key: ReleaseKey, source: str) -> dict[str, Any]:
-    share = {"share": "mechanism", "units": 5, "source": source}
+def reserved(key: ReleaseKey, source: SourceBinding | None) -> dict[str, Any]:
+    share = {"share": "mechanism", "units": 5, "source": source.text if source else ""}
     return {"kind": Kind.RESERVED, **key_fields(key), **share}
 
 
@@ -870,7 +920,7 @@ def counted(key: ReleaseKey, records: str) -> dict[str, Any]:
 
 KEY = ReleaseKey("people", "yearly", "d1gest")
 HIDDEN = dataclasses.replace(KEY, dataset="hidden")
-QUERY = with_template(WHOLE, SLICE)
+QUERY = SourceBinding.of(SECRET, EVERYBODY, template="select * from people")
 BROKEN: dict[str, tuple[dict[str, Any], str]] = {
     "a release that is bound": (bound(KEY, SLICE), "binds a release that is bound"),
     "a release that was never reserved": (
@@ -882,9 +932,18 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
         reserved(edition(KEY, "6"), SLICE),
         "another source than other releases",
     ),
-    "no source": (bound(edition(KEY, "2"), ""), "to no source"),
+    "no source": (bound(edition(KEY, "2"), None), "to no source"),
     "a partition to a source": (
-        {"kind": Kind.BOUND, "dataset": "people", "source": QUERY, "reason": "x"},
+        {"kind": Kind.BOUND, "dataset": "people", "source": QUERY.text, "reason": "x"},
+        "names what is no table",
+    ),
+    "a partition to nothing": (
+        {
+            "kind": Kind.BOUND,
+            "dataset": "people",
+            "source": SourceBinding(WHOLE.secret).text,
+            "reason": "x",
+        },
         "names what is no table",
     ),
     "a partition without a reason": (

@@ -16,6 +16,7 @@ from jam_dagster.errors import BudgetError, BudgetExceededError, LedgerIntegrity
 from jam_dagster.privacy import Budget, Kind, Ledger, ReleaseKey
 from jam_dagster.privacy.accounting import units_down
 from tests.budgets import PUBLIC_N
+from tests.privacy.conftest import slice_of
 from tests.tiers import slow
 
 PROCESSES = 2
@@ -132,7 +133,7 @@ def test_releases_that_race_never_overdraw(url, together):
     ledger.verify()
 
 
-SOURCES = (f"{'a' * 16}:{'b' * 64}", f"{'a' * 16}:{'c' * 64}")
+SOURCES = tuple(slice_of(name, "") for name in ("people", "firms"))
 
 
 def do_anything(url, number):

@@ -51,7 +51,7 @@ STEP = st.sampled_from(["s1", "s2", "s3", "s4"])
 
 def reads(key: ReleaseKey) -> dict[str, Any]:
     """What a release reads: all partitions are of one table."""
-    source = slice_of("people", key.partition) if key.partition else ""
+    source = slice_of("people", key.partition) if key.partition else None
     return {"source": source, "neighbours": Neighbours("add_remove")}
 
 
