@@ -12,11 +12,11 @@ from rich.console import Console
 
 from jam_dagster.cli.progress import (
     ROUNDS_TO_ESTIMATE_FROM,
-    clock,
     progress,
     progress_of_trials,
     seconds_left,
 )
+from jam_dagster.common.shown_text import clock
 from jam_dagster.mechanisms import Round
 from jam_dagster.trials import Run
 from jam_dagster.trials.pool import Outcome

@@ -163,7 +163,7 @@ def run(
 
 
 def _print_plan(grid: Grid, planned: Sequence[Planned], jobs: int, *, as_json: bool) -> None:
-    from jam_dagster.cli.progress import clock
+    from jam_dagster.common.shown_text import clock
 
     if grid.description:
         stderr().print(grid.description, soft_wrap=True)

@@ -24,10 +24,8 @@ from jam_dagster.keys import Panel
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rich.console import Console
-
     from jam_dagster.trials.planner import Prepared
-    from jam_dagster.trials.release_plan import Cost, Known, LedgerOutlook, Plan
+    from jam_dagster.trials.release_plan import Known, Plan
 
 TRIAL = "The simulation"
 _FORMATS = (".html", ".svg", ".png")
@@ -183,7 +181,7 @@ def _check_plot(path: Path) -> None:
 
 def _is_long(ready: Prepared, plot: Path | None) -> bool:
     """Return whether even the first trial would last longer than is allowed, and say so."""
-    from jam_dagster.cli.progress import clock
+    from jam_dagster.common.shown_text import clock
 
     known, allowed = ready.known, ready.request.seconds
     if known.seconds <= allowed:
@@ -199,7 +197,7 @@ def _is_long(ready: Prepared, plot: Path | None) -> bool:
 
 
 def _run(ready: Prepared, *, as_json: bool) -> Plan:
-    from jam_dagster.cli.progress import clock
+    from jam_dagster.common.shown_text import clock
     from jam_dagster.trials.planner import simulate
 
     known, allowed = ready.known, ready.request.seconds
@@ -223,12 +221,13 @@ def _draw(made: Plan, path: Path) -> None:
     elif kind == ".svg":
         path.write_text(svg(plan_chart(made)), encoding="utf-8")
     else:
-        facts = {**_known(made.known), **_simulated(made)}
-        path.write_text(render_plan(made, facts), encoding="utf-8")
+        path.write_text(render_plan(made), encoding="utf-8")
 
 
 def _print_known(known: Known) -> None:
-    _print_lines(_known(known))
+    from jam_dagster.trials.plan_words import known_in_words
+
+    _print_lines(known_in_words(known))
     for note in known.notes:
         stdout().print(f"Note: {note}", soft_wrap=True)
     for warning in known.warnings:
@@ -236,12 +235,23 @@ def _print_known(known: Known) -> None:
 
 
 def _print_plan(made: Plan, plot: Path | None) -> None:
+    from rich.table import Table
+
+    from jam_dagster.trials.plan_words import conclusion, simulated_in_words, tables_of
     from jam_dagster.trials.release_plan import NOT_SHOWN
 
     console = stdout()
-    _print_lines(_simulated(made))
+    _print_lines(simulated_in_words(made))
     console.print()
-    _print_curve(made, console)
+    for one in tables_of(made):
+        table = Table(title=one.title)
+        for name in one.head:
+            words = name in one.words
+            table.add_column(name, justify="left" if words else "right", no_wrap=words)
+        for row in one.rows:
+            table.add_row(*row)
+        console.print(table)
+    console.print(conclusion(made), soft_wrap=True)
     console.print(f"Limits of this plan: {NOT_SHOWN}", soft_wrap=True)
     if plot is not None:
         console.print(f"Plot: {plot}", soft_wrap=True)
@@ -250,157 +260,3 @@ def _print_plan(made: Plan, plot: Path | None) -> None:
 def _print_lines(lines: Mapping[str, str]) -> None:
     for name, line in lines.items():
         stdout().print(f"{name:<18}{line}", soft_wrap=True)
-
-
-def _known(known: Known) -> dict[str, str]:
-    """Return what is known before the trials, in words."""
-    from jam_dagster.privacy import Budget, describe_advantage, describe_rho
-
-    size, noise = known.size, known.noise
-    risk = describe_advantage(Budget(known.epsilon, known.delta))
-    assumed = " (assumed)" if known.records_assumed else ""
-    costly = "; ".join(f"{one.name} ({one.values:,} values) {one.share:.0%}" for one in size.costly)
-    lines = {
-        "Specification": known.specification,
-        "Budget": describe_rho(sum(known.shares.values()), known.delta),
-        "Risk": f"an attacker gains at most {risk}",
-        "Records": f"{known.records:,} private{assumed}, {known.public_records:,} public",
-        "Candidates": f"{size.candidates:,} (the workload's {size.workload:,} marginals and all "
-        "within them)",
-        "Costly columns": f"{costly} of the workload's cells: fewer or coarser ones leave more "
-        "budget for each",
-    }
-    if size.counted_cells is not None:
-        lines["Counting"] = (
-            f"one pass into {size.blocks:,} blocks of {size.counted_cells:,} cells,"
-            f" {8e-6 * size.counted_cells:,.0f} MB; a database that counts sends those that occur"
-        )
-    if size.last_limit_mb is not None:
-        lines["Model"] = (
-            f"{size.last_limit_mb:.3g} MB at most, which {size.fit_last:,} candidates fit by "
-            "themselves"
-        )
-    cell = f"a cell of the median marginal holds {noise.median_cell:,.1f} records on average"
-    lines["Noise"] = (
-        f"what a round has is known when it comes; {cell}"
-        if noise.sigma is None
-        else f"sigma {noise.sigma:,.1f} a cell, if every round measures privately; {cell}"
-    )
-    if known.ledger is not None:
-        lines["Ledger"] = _ledger_line(known.ledger)
-    return lines
-
-
-def _simulated(made: Plan) -> dict[str, str]:
-    """Return the results of the trials, in words."""
-    from jam_dagster.cli.progress import clock
-
-    size, cost, noise = made.size, made.cost, made.noise
-    lines = {}
-    if size.first_limit_mb is not None:
-        lines["First round"] = f"{size.fit_first:,} fit its limit of {size.first_limit_mb:.3g} MB"
-    if size.last_round is not None and size.last_limit_mb is not None:
-        least, most = size.last_round
-        last_round = f"{least:,}" if least == most else f"{least:,} to {most:,}"
-        lines["Last round"] = f"{last_round} candidates fitted next to the model"
-    elif size.most is not None:
-        lines["A round"] = f"chose from {size.most:,} candidates at most"
-    if size.largest_model_mb is not None:
-        lines["Largest model"] = f"{size.largest_model_mb:.3g} MB"
-    if noise.measured is not None:
-        low, median, high = noise.measured
-        lines["Simulated noise"] = f"sigma {low:,.1f} to {high:,.1f}, median {median:,.1f}"
-    lines["Time"] = (
-        f"about {clock(cost.seconds)} on this machine: the mechanism was measured, "
-        f"{_counting(cost)}; reading and encoding were extrapolated from the "
-        f"{cost.public_records:,} public records. Checks and report, not measured, add seconds"
-    )
-    lines["Memory"] = (
-        f"about {cost.memory_mb:,.0f} MB: {cost.measured_peak_mb:,.0f} MB measured, "
-        f"{cost.private_table_mb:,.0f} MB extrapolated for the private table, if it is read "
-        "whole, by what a row of the public one takes"
-    )
-    if made.not_tried:
-        lines["Not tried"] = (
-            f"{', '.join(made.not_tried)}: the trials would have ended after {made.allowed:g} s;"
-            " give more by --seconds"
-        )
-    return lines
-
-
-def _counting(cost: Cost) -> str:
-    all_records = cost.records + cost.public_records
-    if cost.counted >= all_records:
-        return f"and its counting at {all_records:,} records"
-    return f"its counting at {cost.counted:,} records and extrapolated to {all_records:,}"
-
-
-def _ledger_line(outlook: LedgerOutlook) -> str:
-    where = f"{outlook.dataset} in {outlook.ledger}"
-    if outlook.remaining_epsilon is None:
-        return f"{where}: {outlook.note}"
-    now = f"{where} has epsilon {outlook.remaining_epsilon:.4g} left"
-    if not outlook.fits:
-        return f"{now}. IT DOES NOT ALLOW THIS: {outlook.note}"
-    return (
-        f"{now}; epsilon {outlook.after_epsilon:.4g} after this, or "
-        f"more: what it does not use returns. {outlook.note}"
-    )
-
-
-def _print_curve(made: Plan, console: Console) -> None:
-    from rich.table import Table
-
-    from jam_dagster.trials.measures import estimate_in_words
-
-    seeds = made.asked["runs"]
-    how = "one seed" if seeds == 1 else f"{seeds} seeds, ± one standard error"
-    table = Table(title=f"Simulated error ({how})")
-    rounds = "private : public" if made.chooses_source else "rounds"
-    for name in ("epsilon", "error", "below public half", rounds):
-        table.add_column(name, justify="right")
-    table.add_column("")
-    for point in made.curve:
-        table.add_row(
-            f"{point['epsilon']:g}",
-            estimate_in_words(point, "error"),
-            estimate_in_words(point, "gain", sign="+"),
-            f"{point['private_picks']:.1f}"
-            + (f" : {point['public_picks']:.1f}" if made.chooses_source else ""),
-            "asked for" if point["epsilon"] == made.known.epsilon else "",
-        )
-    console.print(table)
-    if len(made.mechanisms) > 1:
-        _print_mechanisms(made, console)
-    console.print(made.break_even, soft_wrap=True)
-
-
-def _print_mechanisms(made: Plan, console: Console) -> None:
-    from rich.table import Table
-
-    from jam_dagster.common.choices import RECOMMENDED
-    from jam_dagster.mechanisms.registry import title_of
-    from jam_dagster.trials.results import error_of, stages
-
-    table = Table(title=f"Mechanisms at epsilon {made.known.epsilon:g}, one trial each")
-    table.add_column("mechanism", no_wrap=True)
-    for name in ("error", "measured", "noise a cell", "seconds"):
-        table.add_column(name, justify="right")
-    table.add_column("")
-    for name, one in made.mechanisms.items():
-        sigma = one["sigma_median"]
-        table.add_row(
-            one["label"],
-            f"{error_of(one):.4f}",
-            str(one["private_picks"]),
-            "" if sigma is None else f"{sigma:,.1f}",
-            f"{stages(one['seconds_by_stage'])['mechanism']:.1f}",
-            "this release" if name == made.known.mechanism else "",
-        )
-    console.print(table)
-    recommended = ", ".join(f"{title_of(name)} {where}" for name, where in RECOMMENDED.items())
-    console.print(
-        f"Recommended, by measurements on published tables: {recommended}. The others are fitted"
-        " loosely, in half the time.",
-        soft_wrap=True,
-    )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from jam_dagster.common.shown_text import one_line
+from jam_dagster.common.shown_text import clock, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,13 +43,6 @@ def seconds_left(taken: Sequence[float], rounds: int) -> float | None:
     # The rounds to come are done, ..., rounds - 1; their mean index is halfway.
     ahead = (done + rounds - 1) / 2 - middle
     return (rounds - done) * (mean + max(trend, 0.0) * ahead)
-
-
-def clock(seconds: float) -> str:
-    """Return a duration, to the second begun, as people read it: ``0:42`` or ``1:02:03``."""
-    minutes, rest = divmod(math.ceil(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
 def outcome_line(one: Outcome) -> str:

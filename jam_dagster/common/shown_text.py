@@ -7,6 +7,7 @@ the escapes of Python and JSON, such as ``\x1b`` and ``\u202e``.
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from collections.abc import Mapping
@@ -53,3 +54,10 @@ def _shown(character: str) -> str:
     if number < 0x100:
         return f"\\x{number:02x}"
     return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
+
+
+def clock(seconds: float) -> str:
+    """Return a duration, to the second begun, as people read it: ``0:42`` or ``1:02:03``."""
+    minutes, rest = divmod(math.ceil(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from jam_dagster.common import palette
 from jam_dagster.trials.charts import PUBLIC_HALF, Axis, chart_of_lines, line_styles
-from jam_dagster.trials.measures import estimate_in_words
+from jam_dagster.trials.plan_words import (
+    conclusion,
+    known_in_words,
+    simulated_in_words,
+    tables_of,
+)
 from jam_dagster.trials.release_plan import NOT_SHOWN
-from jam_dagster.trials.results import error_of, stages
 from jam_dagster.trials.splits import HALVES
 
 if TYPE_CHECKING:
@@ -52,11 +56,9 @@ def error_against_epsilon(
     )
 
 
-def render_plan(plan: Plan, summary: Mapping[str, str]) -> str:
+def render_plan(plan: Plan) -> str:
     """Render a plan as one HTML page that needs nothing else: no network, and no script."""
-    from jam_dagster.common.choices import RECOMMENDED
     from jam_dagster.common.html_pages import environment, figures
-    from jam_dagster.mechanisms.registry import title_of
     from jam_dagster.reports.live_charts import live_chart, page_script
     from jam_dagster.version import __version__
 
@@ -72,15 +74,12 @@ def render_plan(plan: Plan, summary: Mapping[str, str]) -> str:
         .get_template("plan.html")
         .render(
             plan=plan,
-            summary=summary,
+            summary=known_in_words(plan.known) | simulated_in_words(plan),
+            tables=tables_of(plan),
+            conclusion=conclusion(plan),
             not_shown=NOT_SHOWN,
             chart=live_chart(plan_chart(plan), alternative) if len(plan.curve) > 1 else "",
             script=page_script(),
             version=__version__,
-            title_of=title_of,
-            told=estimate_in_words,
-            error_of=error_of,
-            stages=stages,
-            recommended=RECOMMENDED,
         )
     )

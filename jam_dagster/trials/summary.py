@@ -22,6 +22,7 @@ from jam_dagster.trials.measures import (
 )
 from jam_dagster.trials.results import NOTICE
 from jam_dagster.trials.runs import BASELINES
+from jam_dagster.trials.tables import Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -107,11 +108,11 @@ def _ratio_table(pooled: pd.DataFrame) -> Iterator[str]:
     yield "Mean error over AIM's: the geometric mean over splits, and over splits and budgets."
     yield ""
     epsilons = [f"epsilon {one:g}" for one in pooled.columns[:-2]]
-    lines = (
+    lines = [
         [name, *("" if one != one else f"{one:.2f}" for one in mean), f"{of:.0f}"]
         for name, *mean, of in pooled.itertuples()
-    )
-    yield from _table(["mechanism", *epsilons, "all", "splits and budgets"], lines)
+    ]
+    yield from Table("", ["mechanism", *epsilons, "all", "splits and budgets"], lines).markdown()
 
 
 def _errors(split: str, own: pd.DataFrame) -> Iterator[str]:
@@ -125,8 +126,8 @@ def _errors(split: str, own: pd.DataFrame) -> Iterator[str]:
     yield ""
     epsilons = sorted(own["epsilon"].unique())
     head = ["mechanism", *(f"epsilon {one:g}" for one in epsilons)]
-    lines = (_line(group, epsilons) for _, group in own.groupby("label", sort=False))
-    yield from _table([*head, "seconds", "seconds a round", "MB"], lines)
+    lines = [_line(group, epsilons) for _, group in own.groupby("label", sort=False)]
+    yield from Table("", [*head, "seconds", "seconds a round", "MB"], lines).markdown()
 
 
 def _line(group: pd.DataFrame, epsilons: Sequence[float]) -> list[str]:
@@ -146,11 +147,6 @@ def _line(group: pd.DataFrame, epsilons: Sequence[float]) -> list[str]:
 
 def _cell(row: dict[str, Any] | None) -> str:
     return "" if row is None else f"{estimate_in_words(row, 'error_mean')} ({row['runs']})"
-
-
-def _table(head: Sequence[str], lines: Iterator[Sequence[str]]) -> Iterator[str]:
-    for cells in (head, ["---"] * len(head), *lines):
-        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
 def failures(frame: pd.DataFrame) -> list[tuple[str, str]]:
