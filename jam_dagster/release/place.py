@@ -109,10 +109,7 @@ class StoredDraws:
 
 
 class Place:
-    """The place of one release's draws: memory, for research and simulations.
-
-    `FilePlace` keeps them in files.
-    """
+    """The place of one release's draws: memory, and files in `FilePlace`."""
 
     name = "memory"
     """How messages name the place."""

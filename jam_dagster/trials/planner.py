@@ -59,7 +59,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from jam_dagster.mechanisms import Round
-    from jam_dagster.mechanisms.context import OnRound
     from jam_dagster.release.run import ReleaseRun
     from jam_dagster.release.spec import ReleaseSpec
     from jam_dagster.tables import Clique, Domain
@@ -129,13 +128,14 @@ def simulate(
     def halves(seed: int) -> Split:
         return Split.halves(ready.public, ready.known.records, seed)
 
-    def begin(run: PlannedRun) -> _RunHere:
+    def make(run: PlannedRun) -> Row:
+        # In this process, which takes memory as a release does.
         on_stage(_stage(run, mechanism.name))
         number = next(numbers)
         rounds = partial(on_round, number) if run.mechanism == mechanism.name else None
-        return _RunHere(run, halves(run.seed or 0), rounds)
+        return run_trial(run, halves(run.seed or 0), on_round=rounds)
 
-    pool = Pool(begin, ready.durations, deadline_s=request.seconds)
+    pool = Pool(make, ready.durations, deadline_s=request.seconds)
     rows: list[Row] = []
     public_errors: dict[int, float] = {}
     counted = 0
@@ -164,24 +164,6 @@ def _stage(run: PlannedRun, asked: str, *, seeded: bool = False) -> str:
     if run.mechanism != asked:
         return run.title
     return f"epsilon {run.epsilon:g}" + (f" with seed {run.seed}" if seeded else "")
-
-
-class _RunHere:
-    """A run in this process, which shows its rounds and takes memory as a release does."""
-
-    def __init__(self, run: PlannedRun, split: Split, on_round: OnRound | None) -> None:
-        started = time.monotonic()
-        self._row = run_trial(run, split, on_round=on_round)
-        self.seconds = time.monotonic() - started
-
-    def over(self) -> bool:
-        return True
-
-    def row(self) -> Row:
-        return self._row
-
-    def end(self) -> None:
-        """Do nothing: it has ended."""
 
 
 def prepare(request: PlanRequest) -> Prepared:

@@ -5,32 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from jam_dagster.trials.durations import Durations
 from jam_dagster.trials.results import Row
 from jam_dagster.trials.runs import Run
 
+if TYPE_CHECKING:
+    from jam_dagster.trials.run_process import RunProcess
+
 _LOOK_SECONDS = 0.05
 
 R = TypeVar("R", bound=Run)
-
-
-class Begun(Protocol):
-    """A run that has begun, in a process of its own or in this one."""
-
-    @property
-    def seconds(self) -> float:
-        """Seconds since the start."""
-
-    def over(self) -> bool:
-        """Return whether it has ended."""
-
-    def row(self) -> Row:
-        """Wait for the row."""
-
-    def end(self) -> None:
-        """End it."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +37,7 @@ class Pool(Generic[R]):
     Parameters
     ----------
     begin
-        Begins a run.
+        Begins a run in a process of its own, or makes its row here.
     durations
         The expected durations.
     jobs
@@ -65,7 +51,7 @@ class Pool(Generic[R]):
         The runs that did not begin for the deadline.
     """
 
-    begin: Callable[[R], Begun]
+    begin: Callable[[R], RunProcess | Row]
     durations: Durations
     jobs: int = 1
     deadline_s: float = float("inf")
@@ -75,23 +61,29 @@ class Pool(Generic[R]):
         """Make runs in their order; closing the iterator ends those that are under way."""
         started, waiting = time.monotonic(), list(runs)
         total, number = len(waiting), 0
-        running: list[tuple[R, Begun]] = []
+        running: list[tuple[R, RunProcess]] = []
         try:
             while waiting or running:
-                while waiting and len(running) < self.jobs:
+                ended: tuple[R, Row] | None = None
+                while waiting and len(running) < self.jobs and ended is None:
                     run = waiting.pop(0)
                     seconds = time.monotonic() - started + self.durations.expected(run)[0]
                     if (number or running) and seconds > self.deadline_s:
                         self.late.append(run)
+                        continue
+                    begun = self.begin(run)
+                    if isinstance(begun, dict):
+                        ended = run, begun
                     else:
-                        running.append((run, self.begin(run)))
-                ended = next((one for one in running if one[1].over()), None)
+                        running.append((run, begun))
                 if ended is None:
-                    time.sleep(_LOOK_SECONDS if running else 0)
-                    continue
-                run, begun = ended
-                row = begun.row()
-                running.remove(ended)
+                    over = next((one for one in running if one[1].over()), None)
+                    if over is None:
+                        time.sleep(_LOOK_SECONDS if running else 0)
+                        continue
+                    ended = over[0], over[1].row()
+                    running.remove(over)
+                run, row = ended
                 self.durations.note(row)
                 number += 1
                 rest = [self.durations.expected(one)[0] for one in waiting]

@@ -189,20 +189,6 @@ def test_no_trial_after_the_first_starts_that_would_end_too_late(
     assert made.to_dict()["simulation"]["seconds_allowed"] == 0.0
 
 
-@pytest.mark.slow
-def test_others_are_not_tried_where_they_would_end_too_late(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(planner, "compared", lambda: ("public_prior",))
-    asked = {"mechanism": None, "settings": None, "seeds": 1}
-
-    made = planned(request(**asked, seconds=0.0))
-
-    assert list(made.mechanisms) == ["tilt"]
-    assert len(made.not_tried) == 1
-    assert set(planned(request(**asked, seconds=600.0)).mechanisms) == {"tilt", "public_prior"}
-
-
 def test_the_columns_that_cost_most_are_named(plan: Plan) -> None:
     sizes = DOMAIN.sizes
     cells = sum(sizes[a] * sizes[b] for a, b in combinations(sizes, 2))

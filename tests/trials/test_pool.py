@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
+from typing import Any
 
 import pytest
 
@@ -50,8 +51,13 @@ def log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return []
 
 
-def begin(log: list[str]) -> Callable[[Run], Begun]:
+def begin(log: list[str]) -> Callable[[Run], Any]:
     return lambda run: Begun(run, log)
+
+
+def make(log: list[str]) -> Callable[[Run], Any]:
+    """Return what makes each row at once."""
+    return lambda run: Begun(run, log).row()
 
 
 def test_runs_begin_as_others_end(log: list[str]) -> None:
@@ -66,7 +72,7 @@ def test_runs_begin_as_others_end(log: list[str]) -> None:
 
 
 def test_no_run_begins_that_would_end_too_late(log: list[str]) -> None:
-    pool = Pool(begin(log), Estimates(), deadline_s=3.5)
+    pool = Pool(make(log), Estimates(), deadline_s=3.5)
     made = [one.run for one in pool.outcomes(RUNS)]
     # Little time passes here, so each would end in time but for its own seconds.
     assert made == RUNS[:3]
