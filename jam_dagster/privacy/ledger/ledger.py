@@ -644,7 +644,7 @@ class Ledger(LedgerReader):
             unbound = check_binding(connection, self.location, *reads, there=True)
             release = release_state(connection, key)
             ended = bool(release.shares) and release.closed
-            if unbound and not ended:
+            if unbound and not release.closed:
                 bind(connection, key, unbound, at=at, run_id=run_id)
             before = payments(connection, key)
         yield attempt.attempt

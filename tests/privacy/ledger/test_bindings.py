@@ -671,6 +671,16 @@ def test_a_run_that_is_refused_before_it_opens_anything_binds_nothing(
     assert sources(either)[-1] == ("bound", SLICE)
 
 
+def test_an_attempt_binds_no_release_that_was_never_reserved(
+    ledger: Ledger, key: ReleaseKey
+) -> None:
+    before = ledger.events()
+    with ledger.attempt(key, source=WHOLE):
+        pass
+    assert ledger.events() == before
+    ledger.verify()
+
+
 def test_two_runs_that_find_one_reservation_open_one_source(
     either: Ledger, key: ReleaseKey
 ) -> None:
