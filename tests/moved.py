@@ -24,7 +24,7 @@ def bind_again(ledger: Ledger, private: Path, secret: Path) -> None:
     """
     ledger.rebind(DATASET, reason="copied for a test")
     source = SourceBinding.of(secret.read_bytes(), source_from_config(str(private)).identity())
-    releases = ledger.releases(DATASET)
+    releases = ledger.reservations(DATASET)
     with ledger._backend.writing() as connection:
         for release in releases:
             bind(connection, release.key, source, at="", run_id="copy")

@@ -188,7 +188,7 @@ def test_another_folder_takes_over_what_a_failed_first_try_reserved(run: Run) ->
     assert kept.startswith("The release 'first', edition '1' of dataset 'people' keeps its")
     assert "--dataset people --release first --reason REASON" in kept
     ledger = Ledger("ledger.db")
-    (reserved,) = ledger.releases()
+    (reserved,) = ledger.reservations()
 
     # What another run holds stays, and so does another specification's.
     with ledger.claim(reserved.key):
@@ -209,7 +209,7 @@ def test_another_folder_takes_over_what_a_failed_first_try_reserved(run: Run) ->
 def test_draws_that_lie_in_dagsters_store_are_told(run: Run) -> None:
     assert run(*synthesize(*RELEASE, private="absent.csv")).exit_code == 2
     ledger = Ledger("ledger.db")
-    (reserved,) = ledger.releases()
+    (reserved,) = ledger.reservations()
     dagster = ledger.open_release(reserved.key, reserved.shares, run_id="4f2a")
     dagster.account("mechanism").charge("round-000/select", 1e-6)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jam_dagster.privacy import Budget, Ledger, Release, ReleaseKey
+from jam_dagster.privacy import Budget, Ledger, ReleaseKey, Reservation
 from tests.cli_bench import Run, lines, synthesize
 from tests.tiers import slow
 
@@ -131,7 +131,7 @@ def test_a_ledger_is_verified(run: Run) -> None:
     assert result.stdout.strip() == Ledger("ledger.db").events()[-1].hash
 
 
-def _opened(shares: Mapping[str, float] | None = None, **key: str) -> Release:
+def _opened(shares: Mapping[str, float] | None = None, **key: str) -> Reservation:
     given = {"release": "yearly", "specification": "3f9a", **key}
     shares = shares or Budget(0.3, 1e-9).shares(evaluation=0.05)
     return Ledger("ledger.db").open_release(ReleaseKey("people", **given), shares)

@@ -318,7 +318,7 @@ def test_a_release_that_died_before_its_first_outcome_goes_on(
         stopped = run(*synthesize(*RELEASE, *NOISY))
     assert stopped.exit_code == 130
     assert "The same command resumes where this run stopped" in stopped.stderr
-    (release,) = Ledger("ledger.db").releases()
+    (release,) = Ledger("ledger.db").reservations()
     assert release.spent > 0
 
     result = run(*synthesize(*RELEASE, *NOISY, "--json"))

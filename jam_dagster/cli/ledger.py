@@ -33,7 +33,7 @@ from jam_dagster.cli.options import (
 from jam_dagster.errors import InputError
 
 if TYPE_CHECKING:
-    from jam_dagster.privacy import Release
+    from jam_dagster.privacy import Reservation
 
 app = group("Who spent what on which protected dataset.")
 
@@ -350,7 +350,7 @@ def close(
     check_reason(reason)
     opened = Ledger(ledger)
     delta = opened.balance(dataset).delta
-    known = opened.releases(dataset)
+    known = opened.reservations(dataset)
     meant = [
         one
         for one in known
@@ -383,7 +383,7 @@ def close(
     )
 
 
-def _open_text(releases: list[Release]) -> str:
+def _open_text(releases: list[Reservation]) -> str:
     if not releases:
         return "None is open."
     listed = [f"{one.key}, specification {one.key.specification[:12]}" for one in releases]

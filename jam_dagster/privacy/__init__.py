@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from jam_dagster.privacy.ledger.journal import Event, Kind
     from jam_dagster.privacy.ledger.ledger import Ledger
     from jam_dagster.privacy.ledger.policy import Policy
-    from jam_dagster.privacy.ledger.reservation import Release
+    from jam_dagster.privacy.ledger.reservation import Reservation
 
 __all__ = [
     "REPLACE_ONE",
@@ -54,8 +54,8 @@ __all__ = [
     "NoiseCall",
     "Policy",
     "Protection",
-    "Release",
     "ReleaseKey",
+    "Reservation",
     "SeededNoise",
     "UnledgeredAccount",
     "advantage_from_rho",
@@ -75,7 +75,7 @@ _OF_THE_LEDGER = {
     "Kind": "ledger.journal",
     "Ledger": "ledger.ledger",
     "Policy": "ledger.policy",
-    "Release": "ledger.reservation",
+    "Reservation": "ledger.reservation",
 }
 
 

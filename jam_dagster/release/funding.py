@@ -20,7 +20,7 @@ from jam_dagster.release.place import ANOTHER_EDITION
 
 if TYPE_CHECKING:
     from jam_dagster.certificates.signing import Signer
-    from jam_dagster.privacy import Budget, Event, Ledger, Protection, Release, ReleaseKey
+    from jam_dagster.privacy import Budget, Event, Ledger, Protection, ReleaseKey, Reservation
     from jam_dagster.privacy.ledger.source_binding import SourceBinding
     from jam_dagster.release.place import Place, StoredDraws
     from jam_dagster.release.run import ReleaseRun
@@ -262,7 +262,7 @@ class LedgerFunding:
         # Opening the release repeats the ledger's part of `check` in the transaction that writes.
         if not self._check_draws() and self.grants is not None:
             self._grant(self.grants)
-        _ = self._release
+        _ = self._reservation
         for other in self._abandoned:
             self.notify(
                 f"The {other} of dataset {other.dataset!r} had the same specification, and no "
@@ -286,7 +286,7 @@ class LedgerFunding:
         )
 
     @cached_property
-    def _release(self) -> Release:
+    def _reservation(self) -> Reservation:
         return self.ledger.open_release(
             self.key,
             self.shares,
@@ -320,8 +320,8 @@ class LedgerFunding:
         return tuple(found)
 
     def _is_abandoned(self, key: ReleaseKey) -> bool:
-        release = self.ledger.release(key)
-        if release is None or release.closed or self._has_begun(release):
+        reservation = self.ledger.reservation(key)
+        if reservation is None or reservation.closed or self._has_begun(reservation):
             return False
         try:
             with self.ledger.claim(key):
@@ -329,9 +329,9 @@ class LedgerFunding:
         except BudgetError:
             return False
 
-    def _has_begun(self, release: Release) -> bool:
+    def _has_begun(self, reservation: Reservation) -> bool:
         """Return whether a release was charged, or has counted its records."""
-        return release.spent > 0 or self.ledger.records(release.key) is not None
+        return reservation.spent > 0 or self.ledger.records(reservation.key) is not None
 
     def _binding(self, *, make: bool = False) -> SourceBinding | None:
         """Return the source's binding; None if the step reads no source."""
@@ -365,7 +365,7 @@ class LedgerFunding:
         noise = make_noise("exact")
         return Draws(
             noise,
-            self._release.account(share),
+            self._reservation.account(share),
             self.place.outcomes,
             neighbours=self.protection.neighbours,
             records_share=self.protection.records_share,
@@ -373,7 +373,7 @@ class LedgerFunding:
 
     def close(self, share: str, reason: str) -> None:
         """Return the unspent part of a share to the dataset's budget."""
-        self._release.account(share).close(reason=reason)
+        self._reservation.account(share).close(reason=reason)
 
     def keep_digest(self, run: ReleaseRun) -> None:
         """Journal the digest of a run; see `jam_dagster.privacy.Ledger.ran`."""
@@ -413,10 +413,10 @@ class LedgerFunding:
         from jam_dagster.privacy.ledger.commands import close_command
 
         ledger, key = self.ledger, self.key
-        release = ledger.release(key)
-        if release is None or release.closed or self._has_begun(release):
+        reservation = ledger.reservation(key)
+        if reservation is None or reservation.closed or self._has_begun(reservation):
             return ""
-        reserved = describe_rho(sum(release.shares.values()), ledger.balance(key.dataset).delta)
+        reserved = describe_rho(sum(reservation.shares.values()), ledger.balance(key.dataset).delta)
         return (
             f"The {key} of dataset {key.dataset!r} keeps its reservation of {reserved}, and was "
             "charged nothing. The same specification uses it, in any folder. To return it, run "
@@ -426,8 +426,8 @@ class LedgerFunding:
     @property
     def spent(self) -> float:
         """The rho charged to the release, by this run and by earlier ones."""
-        release = self.ledger.release(self.key)
-        return 0.0 if release is None else release.spent
+        reservation = self.ledger.reservation(self.key)
+        return 0.0 if reservation is None else reservation.spent
 
     def ended(self) -> tuple[datetime, float] | None:
         """Return when the release ended, with the budget left then: a repeat states the same."""

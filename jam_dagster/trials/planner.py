@@ -263,7 +263,7 @@ def _ledger_outlook(request: PlanRequest, domain: Domain, notes: list[str]) -> L
     left = balance.remaining_units_in(key.partition)
     after = balance.remaining_units_after(sum(share_units(spec.shares).values()), key.partition)
     fits, note = True, f"It reserves {describe_rho(spec.budget.rho, spec.privacy.delta)}."
-    before = ledger.release(key)
+    before = ledger.reservation(key)
     if before is not None and before.spent:
         after = left
         note = "It was charged before: what it drew is stored, and costs nothing again."

@@ -115,7 +115,7 @@ class Released:
     def ran(self) -> str:
         """Journal the run as its files have it, as the process that makes a run does."""
         files = released_files(transcript=self.folder / "transcript", model=self.folder / "model")
-        release, *_ = self.ledger.releases()
+        release, *_ = self.ledger.reservations()
         hashes = {name: sha256_of(path) for name, path in files.items()}
         domain = Domain.load(self.folder / "domain.yaml")
         digest = "" if domain.restricted else run_files_digest(hashes)

@@ -32,7 +32,7 @@ def made(tmp_path: Path, public_folder: Path) -> Released:
 def faults(made: Released, specification: Mapping[str, Any] | None = None) -> list[str]:
     transcript, model = made.folder / "transcript", made.folder / "model"
     domain = Domain.load(made.folder / "domain.yaml")
-    release, *_ = made.ledger.releases()
+    release, *_ = made.ledger.reservations()
     made.ran()
     return list(
         reliance.reliance_faults(
@@ -106,7 +106,7 @@ def test_another_model_beside_a_genuine_transcript(made: Released) -> None:
 
 def test_an_older_edition_than_the_last_that_ended(made: Released) -> None:
     """Whoever can write among the releases can put it back in place of the last one."""
-    (release,) = made.ledger.releases()
+    (release,) = made.ledger.reservations()
     # The release may have spent all that was granted.
     made.ledger.grant("people", epsilon=30.0, delta=1e-9, policy=PUBLIC_N)
     second = replace(release.key, edition="2")

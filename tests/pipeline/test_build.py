@@ -230,7 +230,7 @@ def test_draws_that_lie_with_the_command_line_are_told(bench: Bench) -> None:
     table = bench.private.read_text()
     bench.private.unlink()
     failure(bench.run())
-    (reserved,) = bench.ledger.releases()
+    (reserved,) = bench.ledger.reservations()
     by_hand = bench.ledger.open_release(reserved.key, reserved.shares, run_id=command_line_run())
     by_hand.account("mechanism").charge("round-000/select", 1e-6)
     bench.private.write_text(table)

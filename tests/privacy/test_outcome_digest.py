@@ -56,7 +56,7 @@ def test_an_outcome_of_what_was_never_charged(account: LedgerAccount) -> None:
     account.charge("s", 0.001)
     with pytest.raises(LedgerIntegrityError, match="never charged"):
         account.confirm("t", A)
-    evaluation = account.release.account("evaluation")
+    evaluation = account.reservation.account("evaluation")
     with pytest.raises(LedgerIntegrityError, match="never charged"):
         evaluation.confirm("s", A)
 

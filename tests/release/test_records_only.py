@@ -214,12 +214,12 @@ def test_no_other_where_is_counted_for_nothing(
             patched.setattr(FilePlace, "keep", never)
             with pytest.raises(PrivateStepError):
                 asked("")
-            (begun,) = ledger.releases()
+            (begun,) = ledger.reservations()
             begun.close("an operator")
         else:
             asked("")
     if ended == "after its end":
-        ledger.withdraw(ledger.releases()[0].key, "ab" * 32, reason="a wrong table")
+        ledger.withdraw(ledger.reservations()[0].key, "ab" * 32, reason="a wrong table")
     before = ledger.events()
     others: tuple[dict[str, Any], ...] = (
         {},

@@ -25,8 +25,8 @@ from jam_dagster.privacy import (
     DirectoryStore,
     Draws,
     Ledger,
-    Release,
     ReleaseKey,
+    Reservation,
     SeededNoise,
     make_noise,
 )
@@ -140,11 +140,11 @@ class Victim(ABC):
         if self.has_ledger and self.dataset in self.ledger.datasets():
             self.ledger.acknowledge(self.dataset, reason="killed on purpose")
 
-    def release(self) -> Release | None:
+    def release(self) -> Reservation | None:
         """What the ledger knows of this release."""
         if not self.has_ledger:
             return None
-        found = [one for one in self.ledger.releases() if one.key.dataset == self.dataset]
+        found = [one for one in self.ledger.reservations() if one.key.dataset == self.dataset]
         assert len(found) <= 1, "one release became several"
         return found[0] if found else None
 
@@ -285,7 +285,7 @@ class SeededRelease(Victim):
         with ledger.claim(release.key):
             self._draw(release, points)
 
-    def _draw(self, release: Release, points: Points) -> None:
+    def _draw(self, release: Reservation, points: Points) -> None:
         out, domain = self.out, Domain.load(self.home / "domain.json")
         private, public = (
             EncodedTable.from_frame(domain, pd.read_csv(self.home / f"{name}.csv"))

@@ -75,7 +75,7 @@ def budget_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
                 return
             check_release_before(step, domain, funding.ledger)
             engine.check_cells()
-            before = funding.ledger.release(funding.key)
+            before = funding.ledger.reservation(funding.key)
             try:
                 with renewal_added(funding):
                     engine.reserve()

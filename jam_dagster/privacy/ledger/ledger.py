@@ -62,7 +62,7 @@ from jam_dagster.privacy.ledger.policy import (
     check_approval,
 )
 from jam_dagster.privacy.ledger.reader import LedgerReader, is_by_hand, issued, last_run
-from jam_dagster.privacy.ledger.reservation import Release
+from jam_dagster.privacy.ledger.reservation import Reservation
 from jam_dagster.privacy.ledger.source_binding import SourceBinding
 from jam_dagster.privacy.ledger.state import release_state
 from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
@@ -475,7 +475,7 @@ class Ledger(LedgerReader):
         source: SourceBinding | None = None,
         run_id: str = "",
         takes_over: Collection[ReleaseKey] = (),
-    ) -> Release:
+    ) -> Reservation:
         """Reserve the whole price of a release, or return its earlier reservation.
 
         A release that was closed without a charge is opened again, unless it published the number
@@ -522,7 +522,7 @@ class Ledger(LedgerReader):
             at, opening = self._plan(connection, key, units, neighbours, source, takes_over)
             opening.write(connection, key, at=at, run_id=run_id)
         reserved = {share: rho_reserving(amount) for share, amount in opening.units.items()}
-        return Release(self._backend, key, reserved, run_id, self._clock)
+        return Reservation(self._backend, key, reserved, run_id, self._clock)
 
     def check(
         self,

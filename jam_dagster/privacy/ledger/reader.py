@@ -35,7 +35,7 @@ from jam_dagster.privacy.ledger.journal import (
 )
 from jam_dagster.privacy.ledger.key import ReleaseKey, check_name
 from jam_dagster.privacy.ledger.postgres import LedgerServer
-from jam_dagster.privacy.ledger.reservation import Release, counted
+from jam_dagster.privacy.ledger.reservation import Reservation, counted
 from jam_dagster.privacy.ledger.sqlite import LedgerFile
 from jam_dagster.privacy.ledger.state import ReleaseState, release_state, states_in
 
@@ -194,13 +194,13 @@ class LedgerReader:
             balance = known_balance(connection, self.location, dataset, at)
             return open_attempts(connection, balance, at)
 
-    def release(self, key: ReleaseKey) -> Release | None:
+    def reservation(self, key: ReleaseKey) -> Reservation | None:
         """Return the last reservation of a release, or None if it was never opened here."""
         if not self.exists:
             return None
         with self._backend.reading() as connection:
             state = release_state(connection, key)
-        return self._release(key, state) if state.shares else None
+        return self._reservation(key, state) if state.shares else None
 
     def records(self, key: ReleaseKey) -> int | None:
         """Return the public number of records that a release has read, or None.
@@ -228,8 +228,8 @@ class LedgerReader:
         with self._backend.reading() as connection:
             return last_run(connection, key)
 
-    def releases(self, dataset: str | None = None) -> tuple[Release, ...]:
-        """Return all releases ever opened, of one dataset or of all, in their order.
+    def reservations(self, dataset: str | None = None) -> tuple[Reservation, ...]:
+        """Return the reservations of all releases, of one dataset or of all, in their order.
 
         Raises
         ------
@@ -237,11 +237,11 @@ class LedgerReader:
             If there is no ledger.
         """
         states = states_in(self.events(dataset))
-        return tuple(self._release(key, state) for key, state in states.items())
+        return tuple(self._reservation(key, state) for key, state in states.items())
 
-    def _release(self, key: ReleaseKey, state: ReleaseState) -> Release:
+    def _reservation(self, key: ReleaseKey, state: ReleaseState) -> Reservation:
         reserved = {name: rho_reserving(share.reserved) for name, share in state.shares.items()}
-        return Release(self._backend, key, reserved, clock=self._clock)
+        return Reservation(self._backend, key, reserved, clock=self._clock)
 
     def issued(self, key: ReleaseKey, digest: str) -> Event | None:
         """Return the ledger entry of a release's certificate, or None."""

@@ -40,8 +40,8 @@ from jam_dagster.privacy.ledger.state import KeptView, ReleaseView, ShareState
 
 
 @dataclass(frozen=True)
-class Release:
-    """The reservation of one release; `Ledger.open_release` and `Ledger.release` return it.
+class Reservation:
+    """The reservation of one release; `Ledger.open_release` and `Ledger.reservation` return it.
 
     It can be pickled, and its accounts see the charges of other processes: each transaction reads
     what was added to the journal since the one before, and all of it if the journal does not
@@ -153,13 +153,13 @@ class LedgerAccount:
 
     Parameters
     ----------
-    release : Release
-        The release.
+    reservation : Reservation
+        The reservation of its release.
     share : str
         The name of the share.
     """
 
-    release: Release
+    reservation: Reservation
     share: str
 
     @cached_property
@@ -213,9 +213,9 @@ class LedgerAccount:
         """
         check_name(step, "the step")
         units = units_up(check_rho(rho))
-        key = self.release.key
-        with self.release._writing() as (connection, view):
-            if self.release._kept.failed:
+        key = self.reservation.key
+        with self.reservation._writing() as (connection, view):
+            if self.reservation._kept.failed:
                 raise LedgerIntegrityError(
                     f"the ledger did not take the outcome of an earlier draw of {key}, so this "
                     "process draws nothing more for it: run the release again, which resumes it"
@@ -231,7 +231,7 @@ class LedgerAccount:
                 account=f"share {self.share!r} of {key}",
                 delta=None if grant is None else grant.delta,
             )
-            self.release._check_covered(connection, view)
+            self.reservation._check_covered(connection, view)
             self._write(connection, view, Kind.CHARGED, units=units, step=step)
 
     def confirm(self, step: str, digest: str) -> None:
@@ -244,7 +244,7 @@ class LedgerAccount:
         """
         try:
             # No read comes first: a transaction that finds the digest there writes nothing.
-            with self.release._writing() as (connection, view):
+            with self.reservation._writing() as (connection, view):
                 # No other run draws for this release, but an operator may have closed it meanwhile.
                 if self._is_unconfirmed(view, step, digest):
                     self._write(connection, view, Kind.STORED, step=step, digest=digest)
@@ -252,12 +252,12 @@ class LedgerAccount:
             raise
         except BaseException:
             # The digest may not be durable, or the ledger is another one.
-            self.release._kept.failed = True
+            self.reservation._kept.failed = True
             raise
 
     def confirmed(self, step: str) -> bool:
         """Return whether the ledger has a digest of the outcome of `step`."""
-        with self.release._reading() as view:
+        with self.reservation._reading() as view:
             return view.digest(self.share, step) is not None
 
     def derive(self, step: str, digest: str) -> None:
@@ -270,26 +270,26 @@ class LedgerAccount:
         LedgerIntegrityError, BudgetError
             As `Account.derive` says; BudgetError if the ledger cannot be written.
         """
-        with self.release._writing() as (connection, view):
+        with self.reservation._writing() as (connection, view):
             noted = view.derived(self.share, step)
             if noted is None:
                 self._write(connection, view, Kind.DERIVED, step=step, digest=digest)
             elif noted != digest:
                 raise LedgerIntegrityError(
-                    f"{step} of {self.release.key} was changed or lost after the ledger had its "
-                    "digest, and this machine, or its software, finds another one. Restore that "
-                    "file of the stored outcomes from a copy, run it on the machine that drew, or "
-                    "give the release another edition. All charges stay"
+                    f"{step} of {self.reservation.key} was changed or lost after the ledger had "
+                    "its digest, and this machine, or its software, finds another one. Restore "
+                    "that file of the stored outcomes from a copy, run it on the machine that "
+                    "drew, or give the release another edition. All charges stay"
                 )
 
     def derived(self, step: str, digest: str) -> bool:
         """Return whether the ledger has this digest of what follows from outcomes."""
-        with self.release._reading() as view:
+        with self.reservation._reading() as view:
             return view.derived(self.share, step) == digest
 
     def _is_unconfirmed(self, view: ReleaseView, step: str, digest: str) -> bool:
         """Return whether the digest must be written; raise if it cannot be."""
-        key, stored = self.release.key, view.digest(self.share, step)
+        key, stored = self.reservation.key, view.digest(self.share, step)
         if stored == digest:
             return False
         if stored is not None:
@@ -317,7 +317,7 @@ class LedgerAccount:
         """Append an event of the share to the journal that the view was read from."""
         view.check_not_moved()
         state = view.share(self.share)
-        fields = _fields(self.release.key, self.share, state, **self.release._details(view))
+        fields = _fields(self.reservation.key, self.share, state, **self.reservation._details(view))
         view.wrote = append_after(connection, view.tail, kind, **fields, **details)
 
     def publish_records(self, records: int) -> None:
@@ -328,9 +328,9 @@ class LedgerAccount:
         SourceBindingError, ReleaseClosedError, BudgetError
             As `Account.publish_records` says; BudgetError if the ledger cannot be written.
         """
-        location, key = self.release.backend.location, self.release.key
-        with self.release._writing() as (connection, view):
-            details = self.release._details(view)
+        location, key = self.reservation.backend.location, self.reservation.key
+        with self.reservation._writing() as (connection, view):
+            details = self.reservation._details(view)
             count_records(connection, location, key, records, view.opened, **details)
 
     def close(self, reason: str = "") -> float:
@@ -352,16 +352,16 @@ class LedgerAccount:
             If the ledger cannot be written.
         """
         check_name(reason, "the reason", required=False)
-        with self.release._writing() as (connection, view):
-            key, state = self.release.key, view.share(self.share)
-            details = self.release._details(view)
+        with self.reservation._writing() as (connection, view):
+            key, state = self.reservation.key, view.share(self.share)
+            details = self.reservation._details(view)
             return rho_within(
                 close_share(connection, key, self.share, state, **details, reason=reason)
             )
 
     @contextmanager
     def _state(self) -> Iterator[ShareState]:
-        with self.release._reading() as view:
+        with self.reservation._reading() as view:
             yield view.share(self.share)
 
 

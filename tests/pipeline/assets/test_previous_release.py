@@ -390,7 +390,7 @@ def test_an_archive_that_somebody_made_up_is_not_what_a_partition_was_drawn_on(
 @pytest.mark.slow
 def test_nothing_is_drawn_on_a_release_that_was_withdrawn(february: Months) -> None:
     ledger = february.bench.ledger
-    for release in ledger.releases():
+    for release in ledger.reservations():
         ledger.withdraw(release.key, "0" * 64, reason="the public table was not public")
     before = february.bench.events()
     refused = failure(february.run(MARCH, UP_TO_SYNTHETIC))
@@ -406,7 +406,7 @@ def test_nothing_is_drawn_on_a_release_that_was_withdrawn(february: Months) -> N
 @pytest.mark.slow
 def test_nothing_is_drawn_on_what_was_drawn_on_a_withdrawn_release(february: Months) -> None:
     ledger = february.bench.ledger
-    (first,) = (one.key for one in ledger.releases() if one.key.partition == JANUARY)
+    (first,) = (one.key for one in ledger.reservations() if one.key.partition == JANUARY)
     ledger.withdraw(first, "0" * 64, reason="the public table was not public")
     before = february.bench.events()
     refused = failure(february.run(MARCH, UP_TO_SYNTHETIC))
@@ -494,7 +494,9 @@ def test_the_step_that_draws_looks_at_the_release_before_by_itself(january: Mont
     refused = failure(january.run(FEBRUARY, ["jam_pgm"]))
     assert "people/public_discretized in the store of releases is not what its step" in refused
     CODES.write(codes, UPath(path))
-    (release,) = (one for one in january.bench.ledger.releases() if one.key.partition == JANUARY)
+    (release,) = (
+        one for one in january.bench.ledger.reservations() if one.key.partition == JANUARY
+    )
     january.bench.ledger.withdraw(release.key, "0" * 64, reason="the public table was not public")
     assert "it was withdrawn on" in failure(january.run(FEBRUARY, ["jam_pgm"]))
     assert [one.kind.value for one in january.bench.events()[len(events) :]] == ["withdrawn"]

@@ -130,6 +130,6 @@ def assert_release_ends_without_errors(bench: Bench, spent: float) -> None:
 
 def test_report_is_made_when_an_operator_closed_the_evaluation(bench: Bench) -> None:
     assert bench.run(["domain", "privacy_budget"], evaluation=PRIVATE).success
-    (release,) = bench.ledger.releases("people")
+    (release,) = bench.ledger.reservations("people")
     release.account("evaluation").close("not wanted")
     assert_release_ends_without_errors(bench, 0.0)

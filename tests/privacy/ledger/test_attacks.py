@@ -245,7 +245,7 @@ def test_the_role_of_releases_writes_now_and_where_the_ledger_is(
     ahead = Ledger(url, clock=lambda: now + timedelta(days=1))
     ahead.open_release(replace(KEY, edition="3"), SHARES)
     releases = Ledger(role)
-    opened = releases.release(KEY)
+    opened = releases.reservation(KEY)
     assert opened is not None
     opened.account("mechanism").charge("a", 0.0005)
     ledger.grant("people", epsilon=1.0, delta=1e-9, reason="the clock ran ahead")
@@ -275,7 +275,7 @@ def test_the_role_of_releases_pays_from_no_reservation_of_its_own(
     whole = ledger.balance("people").granted_units
     with releases._backend.writing() as connection:
         append(connection, Kind.RESERVED, **key_fields(KEY), share="mechanism", units=whole)
-    forged = releases.release(KEY)
+    forged = releases.reservation(KEY)
     assert forged is not None
     with pytest.raises(LedgerIntegrityError, match="is of more than the grant had left"):
         forged.account("mechanism").charge("a", 0.0005)

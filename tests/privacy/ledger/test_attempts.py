@@ -85,7 +85,7 @@ def test_an_opening_that_pays_nothing_counts(either: Ledger, key: ReleaseKey) ->
     either.open_release(other, {"mechanism": 1e-3}, source=slice_of("people", ""))
     for counts in (1, 2):
         with either.attempt(other):
-            counting = either.release(other)
+            counting = either.reservation(other)
             assert counting is not None
             counting.account("mechanism").publish_records(500)
         assert len(either.open_attempts("people")) == counts
@@ -423,7 +423,7 @@ def test_a_line_holds_no_cause(ledger: Ledger, key: ReleaseKey) -> None:
 def test_opening_needs_no_reservation_and_makes_none(ledger: Ledger, key: ReleaseKey) -> None:
     with ledger.attempt(key):
         pass
-    assert ledger.release(key) is None
+    assert ledger.reservation(key) is None
     ledger.open_release(key, Budget(0.5, 1e-9).shares(evaluation=0.05))
     with ledger.attempt(key):
         pass

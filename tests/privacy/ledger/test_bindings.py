@@ -437,7 +437,7 @@ def test_a_rebinding_makes_no_other_table_the_same(either: Ledger, key: ReleaseK
             either.attempt(visits["2016"], source=slice_of("tests", "2016"), **given),
         ):
             pass
-        released = either.release(visits["2016"])
+        released = either.reservation(visits["2016"])
         assert released is not None
         if not end:
             released.close("done")
@@ -457,7 +457,7 @@ def test_the_audit_finds_that_a_rebound_release_reads_another_table(
     ledger.grant("people", epsilon=1.0, delta=1e-9, policy=IN_ONE_TABLE)
     one = edition(key, "1", partition="2016")
     charge(ledger, one, slice_of("visits", "2016"), neighbours=ADD_REMOVE)
-    released = ledger.release(one)
+    released = ledger.reservation(one)
     assert released is not None
     if ended:
         released.close("done")
@@ -618,7 +618,7 @@ def test_a_reservation_without_a_source_is_bound_when_it_goes_on(
     ledger: Ledger, key: ReleaseKey
 ) -> None:
     charge(ledger, key)
-    charged = ledger.release(key)
+    charged = ledger.reservation(key)
     assert charged is not None
     opened(ledger, key, WHOLE, run_id="run-2")
     assert sources(ledger)[-1] == ("bound", WHOLE)
@@ -637,7 +637,7 @@ def test_a_repeat_of_an_ended_release_binds_once_it_ended_well(
 ) -> None:
     """One that is refused, for its number of records or another table, uses no rebinding up."""
     charge(either, key, WHOLE)
-    released = either.release(key)
+    released = either.reservation(key)
     assert released is not None
     released.close("ended")
     either.rebind("people", reason="the file moved")
@@ -812,7 +812,7 @@ def test_what_was_never_drawn_binds_nobody(ledger: Ledger, key: ReleaseKey) -> N
     # A corrected specification supersedes it, with its source.
     corrected = dataclasses.replace(key, specification="f00")
     ledger.open_release(corrected, SHARES, source=SLICE)
-    released = ledger.release(corrected)
+    released = ledger.reservation(corrected)
     assert released is not None
     released.close("not needed")
     ledger.open_release(corrected, SHARES, source=WHOLE)
@@ -821,7 +821,7 @@ def test_what_was_never_drawn_binds_nobody(ledger: Ledger, key: ReleaseKey) -> N
 
 
 def count(ledger: Ledger, key: ReleaseKey, records: int) -> None:
-    release = ledger.release(key)
+    release = ledger.reservation(key)
     assert release is not None
     release.account("mechanism").publish_records(records)
 
@@ -906,7 +906,7 @@ def test_a_reservation_that_has_counted_its_records_is_not_superseded(
     ledger.open_release(key, SHARES, source=WHOLE)
     count(ledger, key, 500)
     ledger.open_release(dataclasses.replace(key, specification="f00"), SHARES, source=WHOLE)
-    release = ledger.release(key)
+    release = ledger.reservation(key)
     assert release is not None
     assert not release.closed
     ledger.verify()

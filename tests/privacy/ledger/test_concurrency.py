@@ -116,7 +116,7 @@ def test_two_runs_of_a_release_pay_each_step_once(url, together):
     steps = Counter(step for paid in together(charge_the_same_release) for step in paid)
     assert set(steps.values()) == {1}
     assert len(steps) in (9, 10)  # ten tenths, each rounded up by less than a unit
-    account = ledger.releases("steps")[0].account("mechanism")
+    account = ledger.reservations("steps")[0].account("mechanism")
     assert account.spent <= account.reserved
     ledger.verify()
 
@@ -152,7 +152,7 @@ def do_anything(url, number):
                 account.publish_records(500)
 
         def close(key=key):
-            released = ledger.release(key)
+            released = ledger.reservation(key)
             if released is not None:
                 released.close("a race")
 

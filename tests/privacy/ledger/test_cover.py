@@ -21,7 +21,7 @@ def reserve_by_hand(ledger: Ledger, key: ReleaseKey, share: str = "mechanism", *
 
 
 def assert_pays_nothing(ledger: Ledger, key: ReleaseKey, why: str) -> None:
-    release = ledger.release(key)
+    release = ledger.reservation(key)
     assert release is not None
     before = ledger.events()
     with pytest.raises(LedgerIntegrityError, match=f"{why}: jam-dagster did not write it"):

@@ -14,7 +14,7 @@ import pytest
 import sqlalchemy as sa
 
 from jam_dagster.errors import BudgetExceededError, LedgerIntegrityError, ReleaseClosedError
-from jam_dagster.privacy import Kind, Ledger, Release, ReleaseKey
+from jam_dagster.privacy import Kind, Ledger, ReleaseKey, Reservation
 from jam_dagster.privacy.ledger.journal import Event, _row, append, events, last_lines
 from jam_dagster.privacy.ledger.key import key_fields
 from jam_dagster.privacy.ledger.state import ReleaseState
@@ -25,7 +25,7 @@ FORGOTTEN = "the ledger has forgotten"
 
 
 @pytest.fixture
-def release(either: Ledger, key: ReleaseKey) -> Release:
+def release(either: Ledger, key: ReleaseKey) -> Reservation:
     """A release of two draws of the three that it has reserved."""
     release = either.open_release(key, {"mechanism": 3e-6})
     for number in (1, 2):
@@ -66,7 +66,7 @@ def insert(ledger: Ledger, *drafts: Callable[[Event], Event]) -> None:
 
 
 def test_no_draw_is_paid_by_a_ledger_that_has_forgotten_one(
-    each_url: str, release: Release, key: ReleaseKey
+    each_url: str, release: Reservation, key: ReleaseKey
 ) -> None:
     account = release.account("mechanism")
     # The second draw: its charge and its digest.
@@ -88,7 +88,7 @@ def test_no_draw_is_paid_by_a_ledger_that_has_forgotten_one(
 
 
 def test_an_own_entry_is_remembered_before_it_is_read_again(
-    each_url: str, release: Release, key: ReleaseKey
+    each_url: str, release: Reservation, key: ReleaseKey
 ) -> None:
     """An older copy that is put in place right after a charge lacks that one alone."""
     account = release.account("mechanism")
@@ -102,14 +102,14 @@ def test_an_own_entry_is_remembered_before_it_is_read_again(
     assert len(Ledger(each_url).events()) == last - 2
 
 
-def test_a_copy_without_the_last_digest_is_missed(each_url: str, release: Release) -> None:
+def test_a_copy_without_the_last_digest_is_missed(each_url: str, release: Reservation) -> None:
     last = len(Ledger(each_url).events())
     cut_off(each_url, after=last - 1)
     with pytest.raises(LedgerIntegrityError, match=FORGOTTEN):
         release.account("mechanism").charge("round-00003/measure", 1e-7)
 
 
-def test_a_digest_that_was_removed_is_missed(each_url: str, release: Release) -> None:
+def test_a_digest_that_was_removed_is_missed(each_url: str, release: Reservation) -> None:
     account = release.account("mechanism")
     assert account.confirmed("round-00002/measure")
     edit_journal(each_url, "DELETE FROM events WHERE kind = 'stored' AND seq > 4")
@@ -118,7 +118,7 @@ def test_a_digest_that_was_removed_is_missed(each_url: str, release: Release) ->
 
 
 def test_a_process_whose_outcome_was_refused_draws_nothing_more(
-    each_url: str, release: Release, key: ReleaseKey
+    each_url: str, release: Reservation, key: ReleaseKey
 ) -> None:
     account = release.account("mechanism")
     account.charge("round-00003/measure", 1e-7)
@@ -130,7 +130,7 @@ def test_a_process_whose_outcome_was_refused_draws_nothing_more(
     again.charge("round-00004/measure", 1e-7)
 
 
-def test_an_end_that_was_removed_is_missed_too(each_url: str, release: Release) -> None:
+def test_an_end_that_was_removed_is_missed_too(each_url: str, release: Reservation) -> None:
     release.close()
     assert release.closed
     cut_off(each_url, after=6)
@@ -139,7 +139,7 @@ def test_an_end_that_was_removed_is_missed_too(each_url: str, release: Release) 
 
 
 def test_a_run_goes_on_that_has_lost_nothing(
-    each_url: str, release: Release, key: ReleaseKey
+    each_url: str, release: Reservation, key: ReleaseKey
 ) -> None:
     other = Ledger(each_url).open_release(replace(key, release="other"), {"mechanism": 1e-6})
     assert release.spent == pytest.approx(2e-6)
@@ -150,7 +150,7 @@ def test_a_run_goes_on_that_has_lost_nothing(
     Ledger(each_url).verify()
 
 
-def test_a_reader_may_see_less_than_another_thread(release: Release, key: ReleaseKey) -> None:
+def test_a_reader_may_see_less_than_another_thread(release: Reservation, key: ReleaseKey) -> None:
     account = release.account("mechanism")
     with release.backend.reading() as connection:
         # The snapshot begins with the first statement.
@@ -168,7 +168,7 @@ def test_a_reader_may_see_less_than_another_thread(release: Release, key: Releas
 
 
 @pytest.mark.parametrize("kept", [True, False])
-def test_a_reservation_that_was_removed(each_url: str, release: Release, kept: bool) -> None:
+def test_a_reservation_that_was_removed(each_url: str, release: Reservation, kept: bool) -> None:
     # Another process has a pickle, and read nothing before.
     release = release if kept else pickle.loads(pickle.dumps(release))
     account = release.account("mechanism")
@@ -203,7 +203,7 @@ def test_a_reservation_that_was_removed(each_url: str, release: Release, kept: b
     ],
 )
 def test_an_entry_that_was_changed_is_noticed_though_another_follows(
-    each_url: str, release: Release, change: str, kept: bool
+    each_url: str, release: Reservation, change: str, kept: bool
 ) -> None:
     release = release if kept else pickle.loads(pickle.dumps(release))
     edit_journal(each_url, f"UPDATE events SET {change}")
@@ -229,7 +229,7 @@ def test_a_reservation_that_was_raised_pays_for_nothing(
 
 
 def test_a_row_without_a_seal_is_noticed_behind_rows_with_one(
-    either: Ledger, release: Release
+    either: Ledger, release: Reservation
 ) -> None:
     account = release.account("mechanism")
     insert(
@@ -242,7 +242,7 @@ def test_a_row_without_a_seal_is_noticed_behind_rows_with_one(
         draw(account, 3)
 
 
-def test_a_row_that_follows_no_other_is_noticed(either: Ledger, release: Release) -> None:
+def test_a_row_that_follows_no_other_is_noticed(either: Ledger, release: Reservation) -> None:
     account = release.account("mechanism")
     insert(
         either,
@@ -253,13 +253,13 @@ def test_a_row_that_follows_no_other_is_noticed(either: Ledger, release: Release
         draw(account, 3)
 
 
-def test_no_row_opens_a_charged_release_again(either: Ledger, release: Release) -> None:
+def test_no_row_opens_a_charged_release_again(either: Ledger, release: Reservation) -> None:
     """Its seal is right: whoever may insert can compute it."""
     key = release.key
     with either._backend.writing() as connection:
         fields = {**key_fields(key), "share": "mechanism", "units": 2 * 10**9}
         append(connection, Kind.RESERVED, **fields, opening="2")
-    for attempt in (lambda: draw(release.account("mechanism"), 3), lambda: either.release(key)):
+    for attempt in (lambda: draw(release.account("mechanism"), 3), lambda: either.reservation(key)):
         with pytest.raises(LedgerIntegrityError, match=r"event 7 .* reopens a release"):
             attempt()
 

@@ -71,7 +71,7 @@ def test_the_same_key_reserves_once(ledger, key):
     again = ledger.open_release(key, SHARES)
     assert again.account("mechanism").charged("a") == pytest.approx(0.001)
     assert kinds(ledger).count("reserved") == 2  # its two shares
-    found = ledger.release(key)
+    found = ledger.reservation(key)
     assert found is not None
     assert found.shares == again.shares == first.shares
     # The shares that a release shows open it again too.
@@ -86,7 +86,7 @@ def test_shares_of_any_size_open_their_release_again(ledger, rho):
     key = ReleaseKey("firms", "large", "x")
     for _ in range(3):
         ledger.open_release(key, {"mechanism": rho})
-        found = ledger.release(key)
+        found = ledger.reservation(key)
         assert found is not None
         ledger.open_release(key, found.shares)
     account = found.account("mechanism")
@@ -105,7 +105,7 @@ def test_another_key_is_another_release(ledger, key, change):
     ledger.open_release(other, {"mechanism": 0.002})
     balance = ledger.balance("people")
     assert balance.reserved + balance.spent == pytest.approx(0.003, abs=1e-14)
-    assert [release.key for release in ledger.releases()] == [key, other]
+    assert [release.key for release in ledger.reservations()] == [key, other]
     assert other.digest != key.digest
 
 
@@ -296,7 +296,7 @@ def test_objects_travel_to_other_processes(ledger, key):
 
 def test_a_name_that_cannot_be_written_is_refused_where_it_is_asked_for(ledger):
     """A shell gives bytes that are no UTF-8 as half characters, which no database takes."""
-    for attempt in (ledger.balance, ledger.events, ledger.releases):
+    for attempt in (ledger.balance, ledger.events, ledger.reservations):
         with pytest.raises(SpecificationError, match="printable"):
             attempt("people\udcff")
 

@@ -179,7 +179,7 @@ class LedgerMachine(RuleBasedStateMachine):
         if there is not None and not (there.unspent and there.ended):
             # The same release again asks for what it asked for before.
             before = self.ledger.events(key.dataset)
-            self.ledger.open_release(key, self.ledger.release(key).shares, **reads(key))
+            self.ledger.open_release(key, self.ledger.reservation(key).shares, **reads(key))
             assert self.ledger.events(key.dataset) == before
             return
         shares = {"mechanism": mechanism}
@@ -206,7 +206,7 @@ class LedgerMachine(RuleBasedStateMachine):
         if there is None or share not in there.shares:
             return
         model = there.shares[share]
-        account = self.ledger.release(key).account(share)
+        account = self.ledger.reservation(key).account(share)
         rho = account.remaining if all_of_it else max(part * account.reserved, 1e-15)
         if rho == 0.0:
             return
@@ -231,7 +231,7 @@ class LedgerMachine(RuleBasedStateMachine):
         if there is None or there.shares["mechanism"].held < 4:
             return
         model = there.shares["mechanism"]
-        accounts = [self.ledger.release(key).account("mechanism") for _ in range(2)]
+        accounts = [self.ledger.reservation(key).account("mechanism") for _ in range(2)]
         rho = model.held / 4e15
         paid = at_once(lambda number: accounts[number].charge(step, rho), 2)
         if step not in model.steps:
@@ -272,7 +272,7 @@ class LedgerMachine(RuleBasedStateMachine):
         there = self.releases.get(key)
         if there is None or (share != "both" and share not in there.shares):
             return
-        release = self.ledger.release(key)
+        release = self.ledger.reservation(key)
         closing = list(there.shares.values()) if share == "both" else [there.shares[share]]
         target = release if share == "both" else release.account(share)
         held = sum(model.held for model in closing)
@@ -299,7 +299,7 @@ class LedgerMachine(RuleBasedStateMachine):
     @invariant()
     def every_share_is_that_of_the_model(self):
         opened = (
-            {release.key: release for release in self.ledger.releases()} if self.granted else {}
+            {release.key: release for release in self.ledger.reservations()} if self.granted else {}
         )
         assert opened.keys() == self.releases.keys()
         for key, there in self.releases.items():

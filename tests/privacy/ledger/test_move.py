@@ -68,7 +68,7 @@ def attempts(ledger: Ledger):
 
 def refuses_all_writing(ledger: Ledger, place: str) -> None:
     before = ledger.events(), attempts(ledger)
-    release = ledger.release(KEY)
+    release = ledger.reservation(KEY)
     assert release is not None
 
     def attempt_access():

@@ -210,7 +210,7 @@ def test_a_release_opens_as_often_as_it_was_closed_uncharged(ledger):
     assert ledger.balance("people").reserved == 0.0
     reserved = [event.opening for event in ledger.events() if event.kind == Kind.RESERVED]
     assert reserved == ["", "2", "3", "4"]
-    assert len(ledger.releases()) == 1
+    assert len(ledger.reservations()) == 1
     ledger.verify()
 
 
@@ -232,7 +232,7 @@ def test_a_corrected_specification_takes_over_what_was_not_charged(ledger):
     with pytest.raises(ReleaseClosedError):
         wrong.account("mechanism").charge("s", 1e-6)
     ledger.open_release(key("a"), MOST)
-    assert ledger.release(right).closed
+    assert ledger.reservation(right).closed
     ledger.verify()
 
 
@@ -278,7 +278,7 @@ def test_a_refusal_names_what_is_reserved_the_latest_first(ledger):
     grant(ledger)
     for number in range(5):
         ledger.open_release(key(f"n {number}", partition="p"), {"mechanism": 0.1 * RHO})
-    ledger.release(key("n 3", partition="p")).close()
+    ledger.reservation(key("n 3", partition="p")).close()
     with pytest.raises(BudgetExceededError) as refused:
         ledger.open_release(key("b"), {"mechanism": 0.7 * RHO})
     said = str(refused.value)
@@ -399,7 +399,7 @@ def test_a_release_goes_on_though_the_clock_was_set_back(ledger, clock):
     clock.set(2026, 10, 1)
     release.account("mechanism").charge("first", 0.1 * RHO)
     ledger.open_release(key("november"), MOST).account("mechanism").charge("second", 0.1 * RHO)
-    ledger.release(key("november")).close("done")
+    ledger.reservation(key("november")).close("done")
     times = [event.at for event in ledger.events()]
     assert times == sorted(times)
     assert ledger.balance("people").spent == pytest.approx(0.2 * RHO)

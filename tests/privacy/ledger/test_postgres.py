@@ -29,7 +29,7 @@ def test_reading_makes_nothing(url):
     assert not ledger.datasets()
     assert not ledger.exists
     assert ledger.datasets() == ()
-    assert ledger.release(KEY) is None
+    assert ledger.reservation(KEY) is None
     ledger.check_writable()
     for attempt in (
         ledger.events,

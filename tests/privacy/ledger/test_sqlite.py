@@ -20,11 +20,11 @@ def test_reading_makes_no_file(path):
     assert not ledger.datasets()
     assert not ledger.exists
     assert ledger.datasets() == ()
-    assert ledger.release(KEY) is None
+    assert ledger.reservation(KEY) is None
     for attempt in (
         ledger.events,
         ledger.verify,
-        ledger.releases,
+        ledger.reservations,
         lambda: ledger.balance("people"),
         lambda: ledger.check(KEY, SHARES),
         lambda: ledger.open_release(KEY, SHARES),

@@ -18,7 +18,7 @@ from jam_dagster.errors import (
     LedgerIntegrityError,
     ReleaseClosedError,
 )
-from jam_dagster.privacy import Ledger, Release, ReleaseKey
+from jam_dagster.privacy import Ledger, ReleaseKey, Reservation
 from jam_dagster.privacy.ledger.journal import Event
 from jam_dagster.privacy.ledger.reservation import LedgerAccount
 from jam_dagster.privacy.ledger.state import ReleaseView, release_state
@@ -121,7 +121,7 @@ def test_the_state_that_is_kept_is_the_one_that_is_read_anew(
     kept, copies, number = ledger.open_release(key, shares), [ledger.file.read_bytes()], 0
     ended = 0
 
-    def act(release: Release) -> None:
+    def act(release: Reservation) -> None:
         nonlocal number
         number += 1
         account = release.account(random.choice(names))
@@ -169,7 +169,7 @@ def test_an_older_copy_that_is_put_back_in_place_ends_the_run(
     with ledger.claim(key):
         ledger.file.write_bytes(older)
         # As many entries as before, but for their content.
-        again = Ledger(ledger.place).release(key)
+        again = Ledger(ledger.place).reservation(key)
         assert again is not None
         draw(again.account("mechanism"), 3)
         assert account.charged("round-00002/measure") is None
@@ -181,7 +181,7 @@ def test_an_older_copy_that_is_put_back_in_place_ends_the_run(
         ledger.file.write_bytes(newest)
         with pytest.raises(LedgerIntegrityError, match="run the release again, which resumes it"):
             account.charge("round-00004/measure", 1e-6)
-        resumed = Ledger(ledger.place).release(key)
+        resumed = Ledger(ledger.place).reservation(key)
         assert resumed is not None
         draw(resumed.account("mechanism"), 4)
     ledger.verify()

@@ -48,7 +48,7 @@ def test_a_draw_that_another_process_has_charged_meanwhile_is_lost_and_not_drawn
     ledger: Ledger, key: ReleaseKey
 ) -> None:
     made = draws(ledger, key, Unused())
-    release = Ledger(ledger.place).release(key)
+    release = Ledger(ledger.place).reservation(key)
     assert release is not None
     release.account("mechanism").charge("s", 0.001)
     with pytest.raises(LostDrawError, match="s was charged"):
@@ -61,7 +61,7 @@ def test_a_share_that_an_officer_has_closed_meanwhile_pays_for_nothing(
     ledger: Ledger, key: ReleaseKey
 ) -> None:
     made = draws(ledger, key, Unused())
-    release = Ledger(ledger.place).release(key)
+    release = Ledger(ledger.place).reservation(key)
     assert release is not None
     release.close("withdrawn")
     with pytest.raises(ReleaseClosedError):
