@@ -55,9 +55,8 @@ class Certificate:
 
     `records` is n where neighbours share it, else its measured value. `draws` are all paid draws,
     in order, lost ones included. `entries` is empty, and `standing` None, if no ledger was charged.
-    `made` is the time of the release's last entry: UTC, to the second. `counted_by` is what counted
-    the private table of an SQL source: a database, or ``rows``, read here; None for other sources.
-    `drawn_on` are the releases that it was drawn on, one on the other, the latest first.
+    `made` is the time of the release's last entry: UTC, to the second. `drawn_on` are
+    the releases that it was drawn on, one on the other, the latest first.
     """
 
     key: ReleaseKey
@@ -77,7 +76,6 @@ class Certificate:
     standing: Standing | None
     sampling: Sampling
     files: Mapping[str, FileHash]
-    counted_by: str | None = None
     drawn_on: tuple[ReleaseKey, ...] = ()
     withdrawn: Withdrawal | None = None
     signature: Signature | None = None
@@ -179,8 +177,6 @@ class Certificate:
                 "warnings": list(self.warnings),
             },
         }
-        if self.counted_by is not None:
-            content["counted_by"] = self.counted_by
         if self.drawn_on:
             content["drawn_on"] = [asdict(one) for one in self.drawn_on]
         if self.withdrawn is not None:
@@ -230,7 +226,6 @@ class Certificate:
             "records": privacy["records"]["n"],
             "source_restriction": content["source_restriction"],
             "noise": content["noise"]["backend"],
-            "counted_by": content.get("counted_by"),
         }
         # Pages and records name both.
         if missing := {"jam_dagster", "opendp"} - own["made_with"].keys():

@@ -121,8 +121,6 @@ class ReleaseTerms:
         The requested guarantee, and its shares.
     source_restriction
         Why results of the private table must not be released.
-    counted_by
-        What counted the private table of an SQL source; see `ReleaseFacts`.
     dialect
         The dialect of the table, if it is a CSV file.
     drawn_on
@@ -133,7 +131,6 @@ class ReleaseTerms:
     specification: Mapping[str, Any]
     asked: RequestedBudget
     source_restriction: str | None = None
-    counted_by: str | None = None
     dialect: Dialect = DEFAULT_DIALECT
     drawn_on: Sequence[ReleaseKey] = ()
 

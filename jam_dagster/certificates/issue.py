@@ -155,7 +155,6 @@ def certify(
         records=transcript.records,
         domain=facts,
         source_restriction=terms.source_restriction,
-        counted_by=terms.counted_by,
         asked=terms.asked,
         noise=transcript.noise,
         draws=tuple(draws),

@@ -36,13 +36,12 @@ from jam_dagster.release.left_out import left_out_remark
 from jam_dagster.release.place import ANOTHER_EDITION, Fingerprint
 from jam_dagster.release.run import ReleaseErrors, ReleaseIdentity, ReleaseRun
 from jam_dagster.reports.release_report import ReportFacts, render_report
-from jam_dagster.tables import Domain, EncodedTable, MarginalSource, Source
+from jam_dagster.tables import Domain, EncodedTable, MarginalSource
 from jam_dagster.tables.codes.block_counts import CountedTable
 from jam_dagster.tables.codes.marginals import RecordsOnly
 from jam_dagster.tables.codes.privacy_unit import seeded_key
 from jam_dagster.tables.codes.spreadsheet import check_cells
 from jam_dagster.tables.sources.public import encoded_tables
-from jam_dagster.tables.sources.source import ROWS
 from jam_dagster.tables.sources.table_file import ChunkFormat, TableFile
 
 if TYPE_CHECKING:
@@ -157,8 +156,10 @@ class Engine:
         AttemptsError
             If too many attempts to open the data did not end well.
         """
-        with private_step(what):
-            self._check_counting()
+        spec = self.spec
+        if spec.reads_values or spec.evaluation_mode != "off":
+            with private_step(what):
+                spec.private.check(self.domain, spec.privacy.protection.unit)
         with self.funding.attempt(), private_step(what):
             yield
 
@@ -170,8 +171,8 @@ class Engine:
             return
         if spec.privacy.protection.unit is not None and not place.has_row_key:
             lost = f"secret that chose which rows of a person release {spec.release} keeps"
-        elif place.counted_by not in (None, ROWS) and spec.reads_values and not place.has_contents:
-            lost = f"keyed digest of the counts that release {spec.release} drew on"
+        elif self._changes and spec.reads_values and not place.has_contents:
+            lost = f"keyed digest of the table that release {spec.release} drew on"
         if lost:
             raise InputError(
                 f"The {lost} is not in {place.name} or the private store, and the release has"
@@ -179,17 +180,9 @@ class Engine:
                 " charged."
             )
 
-    def _check_counting(self) -> None:
-        """Raise if a database would not count the private table, whatever its rows are."""
-        spec, source = self.spec, self._source()
-        if source.lacks is not None:
-            self.progress.notify(
-                f"The rows of the private table are read here, since {source.lacks}. With it the"
-                f" database counts them. A release keeps the counting method it started with."
-            )
-        if spec.reads_values or spec.evaluation_mode != "off":
-            unit = spec.privacy.protection.unit
-            source.check_counting(self.domain, unit, self.spec.marginals(self.domain))
+    @property
+    def _changes(self) -> bool:
+        return any(one.changes for one in self.spec.private.parts)
 
     def draw(
         self,
@@ -270,21 +263,8 @@ class Engine:
         """Return the private table as marginals, once each of its records is in the domain."""
         unit = self.spec.privacy.protection.unit
         row_key = None if unit is None else self.row_key()
-        counted = self._source().counted(domain, unit, row_key, self.spec.marginals(domain))
+        counted = self.spec.private.counted(domain, unit, row_key, self.spec.marginals(domain))
         return self._not_empty(counted)
-
-    def _source(self) -> Source:
-        """Return the private table, with the counting method that the release began with."""
-        source = self.spec.private
-        if not self.place.has_begun:
-            return source
-        source = source.counting_by(self.place.counted_by)
-        if source.lacks is not None:
-            raise InputError(
-                f"{self.place.name} holds draws on counts of a database, and {source.lacks}."
-                f" Nothing was charged."
-            )
-        return source
 
     def _not_empty(self, private: MarginalSource) -> MarginalSource:
         if self.spec.neighbours.records_public and private.records == 0:
@@ -296,13 +276,15 @@ class Engine:
         """Return the private table for the mechanism: without values, if it reads none."""
         if self.spec.reads_values:
             return self.encode(domain)
-        counted = self._source().count_records(self.spec.privacy.protection.unit)
+        counted = self.spec.private.count_records(self.spec.privacy.protection.unit)
         return self._not_empty(RecordsOnly(domain, counted))
 
     def _left_out(self) -> str:
         """Return a remark on private columns that are left out, if values are read; else empty."""
         unit = self.spec.privacy.protection.unit
-        return left_out_remark(self._source(), self.domain, unit) if self.spec.reads_values else ""
+        return (
+            left_out_remark(self.spec.private, self.domain, unit) if self.spec.reads_values else ""
+        )
 
     def run(
         self, private: MarginalSource, public: MarginalSource | None
@@ -429,7 +411,6 @@ class Engine:
             public=dict(tables),
             restricted_domain=domain if domain.restricted else None,
             contents=None if private is None else self._contents(private),
-            counted_by=self.counted_by,
             opened=private is not None,
         )
         self.place.begin(fingerprint, drawn=self.funding.has_drawn)
@@ -437,10 +418,11 @@ class Engine:
     def _contents(self, private: MarginalSource) -> str | None:
         """Return a digest of the private records, if nothing else shows that they changed.
 
-        The owner of a file knows when it changes; a database that is counted in place takes new
-        rows.
+        The owner of a file knows when it changes; a database takes new rows.
         """
         if isinstance(private, CountedTable):
+            return private.contents()
+        if isinstance(private, EncodedTable) and self._changes:
             return private.contents()
         if isinstance(private, RecordsOnly):
             return None
@@ -508,17 +490,6 @@ class Engine:
             errors = WorkloadErrors.unknown(draws)
         known = {one.name: getattr(errors, one.name) for one in fields(errors)}
         return ReleaseErrors(**known, run=run.digest)
-
-    @property
-    def counted_by(self) -> str | None:
-        """The counting method of the private table: a database, or ``rows``, which are read here.
-
-        A release keeps the method that it began with. None if that is not known, or there is only
-        one.
-        """
-        counted_by = self.spec.private.counted_by
-        begun = counted_by is not None and self.place.has_begun
-        return self.place.counted_by if begun else counted_by
 
     def _was_made(self, run: ReleaseRun) -> bool:
         """Whether a run is the one that was made for this release, with its budget."""
@@ -632,7 +603,6 @@ class Engine:
             specification=self.spec.specified(run.model.domain),
             asked=RequestedBudget(released.epsilon, released.delta, released.shares),
             source_restriction=self.spec.private.restricted_because,
-            counted_by=self.counted_by,
             dialect=self.spec.dialect,
             drawn_on=drawn_on,
         )

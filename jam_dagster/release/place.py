@@ -57,14 +57,13 @@ class Fingerprint:
     `public` is empty if there are no public tables, or their encoding comes from private data.
     `restricted_domain` is the domain if it comes from private data; the release's key covers any
     other. `contents` is a digest of private records, if only they show that a table changed. It is
-    private, and must be keyed before it is kept. `counted_by` is that of `Engine`. A private table
-    that was not `opened` is neither known nor compared.
+    private, and must be keyed before it is kept. A private table that was not `opened` is neither
+    known nor compared.
     """
 
     public: dict[str, EncodedTable]
     restricted_domain: Domain | None = None
     contents: str | None = None
-    counted_by: str | None = None
     opened: bool = True
 
     @property
@@ -135,11 +134,6 @@ class Place:
     def has_contents(self) -> bool:
         """Whether a digest is kept of the private records that the release was drawn on."""
         return False
-
-    @property
-    def counted_by(self) -> str | None:
-        """The counting method that the release began with; None if it is not known."""
-        return None
 
     def stored(self) -> Iterator[StoredDraws]:
         """Yield the stored draws of every release here, including this one's."""
@@ -295,11 +289,6 @@ class FilePlace(Place):
         return self._kept_inputs().get("contents") is not None
 
     @property
-    def counted_by(self) -> str | None:
-        """The counting method that the release began with; see `Place.counted_by`."""
-        return self._described_before().get("counted_by") if self._description.exists() else None
-
-    @property
     def specification(self) -> Mapping[str, Any]:
         """The specification of the release when it began; empty if it is not kept."""
         found = self._described_before().get("specification") if self._description.exists() else {}
@@ -360,13 +349,13 @@ class FilePlace(Place):
         if known and spec is not None and spec.privacy.protection.unit is not None:
             # The release is claimed by this run, so no other run brings another key meanwhile.
             self._write_private(self._row_key_file, self._row_key)
-        described = json.dumps(self._described(data, drawn), indent=2) + "\n"
+        described = json.dumps(self._described(data), indent=2) + "\n"
         self._write(self._description, described.encode())
         if self._exact:
             with self.modes():
                 (self.root / DRAWS).mkdir(parents=True, exist_ok=True)
 
-    def _described(self, data: Fingerprint, drawn: bool) -> dict[str, Any]:
+    def _described(self, data: Fingerprint) -> dict[str, Any]:
         spec, domain = self._spec, self._domain
         if spec is None:
             raise AssertionError("a step that only reads outcomes begins no release")
@@ -376,10 +365,6 @@ class FilePlace(Place):
             "specification": spec.specified(domain),
             "public": data.public_digest,
         }
-        # A release keeps its counting method.
-        counted_by = self.counted_by if drawn else data.counted_by
-        if counted_by is not None:
-            described["counted_by"] = counted_by
         if data.restricted_domain is not None:
             described["restricted_domain"] = _plain(data.restricted_domain)
         return described

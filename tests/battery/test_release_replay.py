@@ -227,7 +227,7 @@ def test_one_record_changes_nothing_by_any_way_in(
     )
 
 
-def test_one_record_changes_nothing_where_a_server_counts(
+def test_one_record_changes_nothing_in_a_server(
     tmp_path: Path, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = postgres.create_database()

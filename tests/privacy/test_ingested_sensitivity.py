@@ -114,7 +114,7 @@ def test_statistics_of_ingested_tables_move_as_far_as_claimed(relation: Neighbou
 @pytest.mark.parametrize(
     "relation", [one for one in RELATIONS if one.max_rows > 1], ids=Neighbours.describe
 )
-def test_what_postgresql_counts_moves_no_further(
+def test_what_postgresql_gives_moves_no_further(
     relation: Neighbours, postgres: PostgresServer
 ) -> None:
     def counted(table: pd.DataFrame, k: int, pair: int) -> MarginalSource:

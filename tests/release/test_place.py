@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 
 from jam_dagster.errors import InputError, SourceBindingError
 from jam_dagster.privacy import DirectoryStore, Ledger
@@ -19,7 +17,7 @@ from jam_dagster.release.funding import LedgerFunding
 from jam_dagster.release.place import FilePlace, FolderPlace, archive_name
 from jam_dagster.release.public_side import public_codes, public_records
 from jam_dagster.release.run import RUN_FILE, ReleaseRun, identity_in, read_run, write_run
-from jam_dagster.tables import FrameSource, SqlSource
+from jam_dagster.tables import FrameSource
 from tests.budgets import PUBLIC_N
 from tests.release.test_engine import DOMAIN, ledger, specification, table
 from tests.tiers import slow_rows
@@ -152,32 +150,6 @@ def test_no_run_and_no_draw_is_read_through_a_link(tmp_path: Path, ledger: Ledge
         path.unlink()
         elsewhere.rename(path)
     read()
-
-
-def test_a_release_that_never_said_what_counted_it_goes_on_with_rows_and_says_nothing(
-    tmp_path: Path, ledger: Ledger
-) -> None:
-    url = f"sqlite:///{tmp_path / 'people.sqlite'}"
-    connected = sa.create_engine(url)
-    table(200, 1).to_sql("people", connected, index=False)
-    connected.dispose()
-
-    def of_database() -> Engine:
-        made = engine(tmp_path, ledger)
-        source = SqlSource(url, "select * from people")
-        return replace(made, spec=made.spec.model_copy(update={"private": source}))
-
-    first, _ = drawn(of_database())
-    (described,) = tmp_path.rglob("release.json")
-    said = json.loads(described.read_text())
-    assert said.pop("counted_by") == "rows"
-    described.write_text(json.dumps(said))
-
-    again = of_database()
-
-    assert drawn(again)[0].digest == first.digest
-    assert again.counted_by is None
-    assert "counted_by" not in json.loads(described.read_text())
 
 
 def test_a_folder_that_another_run_begins_meanwhile_is_of_a_release(

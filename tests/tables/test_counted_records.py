@@ -1,13 +1,13 @@
-"""One record that changes changes one record of what an engine counts."""
+"""One record that changes changes one record of what an engine counts or gives."""
 
 import math
 from contextlib import suppress
-from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 
 import duckdb
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 import sqlalchemy
@@ -24,7 +24,6 @@ from jam_dagster.tables import (
     encode,
 )
 from jam_dagster.tables.domain.clock import TIME
-from jam_dagster.tables.sources import postgres as server
 from tests.examples import examples
 from tests.tables.test_one_record import (
     PARQUET_KINDS,
@@ -86,8 +85,6 @@ SERVER_KINDS = {
     | st.sampled_from([one.replace(tzinfo=UTC) for one in (datetime.min, datetime.max)]),
     "time": st.times(),
     "interval": st.timedeltas(timedelta(0), timedelta(2)),
-    "bytea": st.binary(max_size=3),
-    "integer[]": st.lists(st.integers(0, 3), max_size=2),
 }
 
 
@@ -101,7 +98,7 @@ def test_any_record_of_a_server(postgres, kind, data):
     place, new = data.draw(st.integers(0, 5)), data.draw(value)
     url = postgres.url("postgres")
     engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool)
-    source = SqlSource(url, "select a from t order by place", count="rows")
+    source = SqlSource(url, "select a from t order by place")
 
     def read(rows):
         with engine.begin() as connection:
@@ -112,37 +109,36 @@ def test_any_record_of_a_server(postgres, kind, data):
         return source.read(private=True)
 
     assert_one_changes(read, records, place, new)
-    assert_counted_as_read(engine, source, read(records))
+    if kind == "real":
+        # Its shortest text is what people read.
+        records = [None if one is None else float(str(np.float32(one))) for one in records]
+    # A text of a whole number has all its digits, and a decimal is compared as a float.
+    records = [_whole(one) for one in records]
+    assert_read_as_given(read(records), pd.DataFrame({"a": pd.Series(records, dtype=object)}))
 
 
-def assert_counted_as_read(engine, source, table):
-    """The server counts each value as `encode` codes it, or refuses to count the kind."""
-    with engine.connect() as connection:
-        types = server.column_types(connection, source.query)
-    codes, outside = {}, []
-    for attribute in (*attributes(table["a"]), *exact_attributes(table["a"])):
-        domain = Domain((attribute,))
+def _whole(value):
+    is_whole = isinstance(value, Decimal) and value.is_finite() and value == value.to_integral()
+    return int(value) if is_whole and abs(value) < 10**300 else value
+
+
+def assert_read_as_given(table, given):
+    """The server's values have the codes of the values that it was given."""
+
+    def codes(one, domain):
         try:
-            list(server.counting_queries(source.query, domain, types, [("a",)]))
-        except DomainError:
-            continue
-        try:
-            encoded = encode(table, domain)
+            return encode(one, domain).columns[0].tolist()
         except PrivateValuesError:
-            outside.append(domain)
-        else:
-            one = replace(attribute, name=f"a{len(codes)}")
-            codes[one] = np.bincount(encoded.columns[0], minlength=one.size).tolist()
-    counted = replace(source, count=None)
-    for domain in outside[:3]:
-        with pytest.raises(PrivateValuesError):
-            counted.counted(domain, None, None)
-    if codes:
-        copies = ", ".join(f"a as {one.name}" for one in codes)
-        several = replace(counted, query=f"select {copies} from t")
-        found = several.counted(Domain(tuple(codes)), None, None)
-        assert {one: found.marginal((one.name,)).tolist() for one in codes} == codes
-    assert codes or outside or types[0][1] in ("interval", "bytea", "_int4")
+            return "outside"
+
+    typed = any(isinstance(one, Decimal | time | timedelta) for one in given["a"])
+    for attribute in (*attributes(given["a"]), *exact_attributes(given["a"])):
+        if typed and any(isinstance(one, str) for one in getattr(attribute, "values", ())):
+            # Python and the server write them as other texts.
+            continue
+        with suppress(DomainError):
+            expected = codes(given, Domain((attribute,)))
+            assert codes(table, Domain((attribute,))) == expected, attribute
 
 
 def exact_attributes(values):
@@ -166,7 +162,6 @@ def exact_attributes(values):
 def test_the_ends_of_the_calendar_are_clipped_as_rows_are(postgres, zone):
     ends = "timestamptz '0001-01-01 00:00+00', timestamptz '9999-12-31 23:59:59.999999+00'"
     query = f"select unnest(array[{ends}]) as a"
-    source = SqlSource(postgres.url("postgres"), query, count="rows")
+    source = SqlSource(postgres.url("postgres"), query)
     domain = Domain((time_attribute(bounds=["2024-01-01", "2024-01-02"], unit="day", zone=zone),))
-    for one in (source, replace(source, count=None)):
-        assert one.counted(domain, None, None).marginal(("a",)).tolist() == [1, 1, 0]
+    assert source.counted(domain, None, None).marginal(("a",)).tolist() == [1, 1, 0]

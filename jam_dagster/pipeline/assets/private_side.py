@@ -170,9 +170,6 @@ def _reserve(
 def _private_tables(step: ReleaseStep, engine: Engine, source: Source, domain: Domain) -> Results:
     """Report what was read, of which nothing is kept; never how many rows there are."""
     graph, read = step.graph, {"source": source.describe(), "kept": "no row of it"}
-    if engine.counted_by is not None:
-        read["counted_by"] = engine.counted_by
-        step.context.log.info(f"The private table was counted by {engine.counted_by}")
     for name, shown in (("private_records", read), ("private_discretized", {})):
         metadata: dict[str, Any] = dict(shown)
         if not domain.restricted:

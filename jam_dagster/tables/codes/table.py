@@ -115,6 +115,16 @@ class EncodedTable:
         """Return the codes as a DataFrame, columns in the order of the domain."""
         return pd.DataFrame(dict(zip(self.domain.names, self.columns, strict=True)))
 
+    def contents(self) -> str:
+        """Return a SHA-256 of the records in any order; it must be keyed before it is stored."""
+        bytes_of = [
+            column.view(np.uint8).reshape(self.records, column.itemsize) for column in self.columns
+        ]
+        records = np.concatenate(bytes_of, axis=1)
+        digest = hashlib.sha256(f"{self.records}\n".encode())
+        digest.update(np.sort(records.view(f"V{records.shape[1]}").ravel()).tobytes())
+        return digest.hexdigest()
+
     @classmethod
     def from_frame(cls, domain: Domain, frame: pd.DataFrame) -> EncodedTable:
         """Build a table from a DataFrame of codes; columns not in the domain are ignored.

@@ -32,11 +32,6 @@ LISTED_VALUES = 10
 OUTSIDE = -1
 """The code of a value that an attribute does not list."""
 
-Kind = Literal["text", "boolean", "integer", "float", "decimal", "timestamp", "instant", "time"]
-"""The type of values of a database's column: decimals are floats, dates are timestamps."""
-
-NUMBERS: tuple[Kind, ...] = ("integer", "float", "decimal")
-
 Caught = Literal["missing", "other", "bound"]
 
 _EXAMPLES = 5
@@ -270,17 +265,6 @@ class Attribute(ABC):
     @abstractmethod
     def column_of(self, points: npt.NDArray[Any], null: Mask) -> pd.Series[Any]:
         """Return the values of codes, or of what was drawn in cells, missing where `null` is."""
-
-    @abstractmethod
-    def refused_as(self, kind: Kind) -> str | None:
-        """Return why values of a kind are not counted as `codes_in` counts them, if so."""
-
-    @abstractmethod
-    def code_in(self, column: Any, kind: Kind, made: Any) -> tuple[list[Any], Any]:
-        """Return which values of a database's column are outside, and the code of the others.
-
-        `made` is the `Expressions` of `ibis_codes.py`.
-        """
 
     def notes(self, column: pd.Series[Any], codes: npt.NDArray[Any]) -> Iterator[str]:
         """Yield what a person should look at in a public column, which has these codes; or ""."""

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice, product
+from itertools import islice
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,11 +16,9 @@ from jam_dagster.common.validation import as_list
 from jam_dagster.errors import DomainError, OutsideDomainError
 from jam_dagster.tables.domain.attributes import (
     LISTED_VALUES,
-    NUMBERS,
     OUTSIDE,
     Attribute,
     CatchAll,
-    Kind,
     examples,
 )
 from jam_dagster.tables.domain.column_notes import EXAMPLES, GROUP_ADVICE, period_notes
@@ -31,8 +26,6 @@ from jam_dagster.tables.domain.columns import each_value, missing_in
 from jam_dagster.tables.domain.text_dtype import dtype_of
 from jam_dagster.tables.domain.values import (
     DTYPES_OF_KIND,
-    LARGEST_INTEGER,
-    SPELLED,
     Mask,
     Value,
     check_dtype,
@@ -45,9 +38,6 @@ from jam_dagster.tables.domain.values import (
     truth_of,
     truths_of,
 )
-
-_WHOLE = re.compile(r"-?[0-9]{1,20}", re.ASCII)
-_TRUTHS = [text for word in ("true", "false") for text in (word, word.upper(), word.title())]
 
 
 @dataclass(frozen=True)
@@ -278,47 +268,6 @@ class CategoricalAttribute(Attribute):
         taken: Any = pd.array(values, dtype=dtype).take(points.astype(np.intp))
         column: pd.Series[Any] = pd.Series(taken, dtype=dtype)
         return column
-
-    def refused_as(self, kind: Kind) -> str | None:
-        numbers = [one for one in self.values if not isinstance(one, str | bool)]
-        if kind == "text" and numbers:
-            return "texts may write the numbers of the domain in several ways"
-        large = [one for one in numbers if isinstance(one, int) and abs(one) > LARGEST_INTEGER]
-        if kind == "decimal" and large:
-            return "its numbers are larger than floats hold exactly"
-        return None if kind in ("text", "boolean", *NUMBERS) else "the domain lists values"
-
-    def code_in(self, column: Any, kind: Kind, made: Any) -> tuple[list[Any], Any]:
-        rest = self.other_code
-        if rest is None and self.unreadable == "missing":
-            rest = self.null_code
-        codes = {value: self.code_of(value) for value in self._written_as(kind)}
-        found = {value: code for value, code in codes.items() if code not in (None, rest)}
-        return [], made.among(column, kind, found, rest)
-
-    def _written_as(self, kind: Kind) -> list[Any]:
-        """Return values of a kind, among them all that have a code of their own."""
-        if kind == "boolean":
-            return [True, False]
-        texts = [text_of(value) for value in self.values]
-        if kind == "text":
-            words = {word for pair in SPELLED for word in pair} if len(texts) == 2 else ()
-            cased = (
-                "".join(letters)
-                for word in sorted(words)
-                for letters in product(*((one, one.upper()) for one in word))
-            )
-            return list(dict.fromkeys((*texts, *_TRUTHS, *cased)))
-        numbers = [exact_number(one) for one in self.values if not isinstance(one, str)]
-        found: list[Any] = []
-        if kind == "integer":
-            found += [int(text) for text in texts if _WHOLE.fullmatch(text)]
-            found += [int(one) for one in numbers if one is not None and one == int(one)]
-            return [one for one in dict.fromkeys(found) if -(2**63) <= one < 2**64]
-        for one in (*texts, *numbers):
-            with suppress(ValueError, OverflowError, TypeError):
-                found.append(float(one))  # type: ignore[arg-type]
-        return [one for one in dict.fromkeys(found) if not math.isnan(one)]
 
     def notes(self, column: pd.Series[Any], codes: npt.NDArray[Any]) -> Iterator[str]:
         if self.other is not None:

@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from jam_dagster.errors import DomainError, SpecificationError
-from jam_dagster.tables.domain.attributes import Attribute, CatchAll, Kind
+from jam_dagster.tables.domain.attributes import Attribute, CatchAll
 from jam_dagster.tables.domain.categorical import CategoricalAttribute
 from jam_dagster.tables.domain.impossible import ImpossibleCombination
 from jam_dagster.tables.domain.values import Mask, Value
@@ -192,14 +192,6 @@ class ChildAttribute(Attribute):
     def column_of(self, points: npt.NDArray[Any], null: Mask) -> pd.Series[Any]:
         """Return the values of codes of roots that have the child."""
         return self.child.column_of(points, null)
-
-    def refused_as(self, kind: Kind) -> str | None:
-        """Return why a database does not count the column: it has one row a child."""
-        return "is of a child, and a database counts single tables"
-
-    def code_in(self, column: Any, kind: Kind, made: Any) -> tuple[list[Any], Any]:
-        """Raise DomainError: no database counts it (see `refused_as`)."""
-        raise DomainError(f"attribute {self.name!r} {self.refused_as(kind)}")
 
 
 @dataclass(frozen=True)

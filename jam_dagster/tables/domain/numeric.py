@@ -15,7 +15,6 @@ import numpy.typing as npt
 from jam_dagster.common.deferred import pd
 from jam_dagster.common.validation import as_boolean, as_integer, as_list, as_number
 from jam_dagster.errors import DomainError, SpecificationError
-from jam_dagster.tables.domain.attributes import NUMBERS, Kind
 from jam_dagster.tables.domain.binned import BinnedAttribute
 from jam_dagster.tables.domain.column_notes import LOOKED_AT, period_notes, rewritten
 from jam_dagster.tables.domain.columns import numbers_of
@@ -258,20 +257,6 @@ class NumericAttribute(BinnedAttribute):
         if null.any():
             column[null] = pd.NA if dtype[0].isupper() else np.nan
         return column
-
-    def refused_as(self, kind: Kind) -> str | None:
-        return None if kind in NUMBERS else "the domain has numbers"
-
-    def code_in(self, column: Any, kind: Kind, made: Any) -> tuple[list[Any], Any]:
-        numbers = column.cast("float64") if kind == "integer" else column
-        first, *inner, last = map(made.literal, self.edges)
-        outside = []
-        if not self.clip:
-            outside = [numbers < first, numbers > last]
-            if self.integer and kind != "integer":
-                # Within the bounds, where an integer of 64 bits holds it.
-                outside.append(numbers != numbers.floor().cast("float64"))
-        return outside, made.step(numbers, inner, 0, self.bins - 1)
 
     def notes(self, column: pd.Series[Any], codes: npt.NDArray[Any]) -> Iterator[str]:
         if form := self.number_format:

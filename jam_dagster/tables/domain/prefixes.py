@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from jam_dagster.common.deferred import pd
 from jam_dagster.errors import DomainError
-from jam_dagster.tables.domain.attributes import Kind
 from jam_dagster.tables.domain.categorical import CategoricalAttribute
 from jam_dagster.tables.domain.values import Value, plain_value, text_of
 
@@ -150,11 +149,3 @@ class PrefixAttribute(CategoricalAttribute):
         points = np.clip(np.searchsorted(ends, weight, side="right") - 1, first, last - 1)
         # After the codes come `other` and null, as in the cells.
         return np.where(of_a_code, points, codes - cells[-1] - 1 + len(cells))
-
-    def refused_as(self, kind: Kind) -> str | None:
-        """Return why no database counts a column of a kind; None if one does."""
-        return None if kind == "text" else "the domain compares the first characters of texts"
-
-    def code_in(self, column: Any, kind: Kind, made: Any) -> tuple[list[Any], Any]:
-        """Return the code of each beginning in a database's column."""
-        return super().code_in(column.substr(0, self.prefix), kind, made)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, timedelta
 from functools import cached_property
 from typing import Any
 
@@ -17,7 +16,6 @@ import numpy.typing as npt
 from jam_dagster.common.deferred import pd
 from jam_dagster.common.validation import as_list
 from jam_dagster.errors import DomainError, SpecificationError
-from jam_dagster.tables.domain.attributes import Kind
 from jam_dagster.tables.domain.binned import BinnedAttribute
 from jam_dagster.tables.domain.clock import (
     LONGER_THAN_DAYS,
@@ -411,38 +409,6 @@ class TimeAttribute(BinnedAttribute):
         column: pd.Series[Any] = pd.Series(pd.array(values, dtype=dtype).take(indices), dtype=dtype)
         return column.where(~null, None) if null.any() else column
 
-    def refused_as(self, kind: Kind) -> str | None:
-        clock = self.clock
-        wanted = {"instant": ("timestamp", "instant"), "time": ("time",)}.get(clock.kind, ())
-        if kind not in wanted:
-            return "the domain has dates or times"
-        if kind == "timestamp" and clock.zone and clock.counts_in_utc and not clock.texts_are_utc:
-            return "hours of a zone need timestamps with a zone"
-        if not all(map(_UnitStarts(clock, kind).steps, self._firsts)):
-            return f"the clock of {clock.zone} goes back over midnight"
-        return None
-
-    @property
-    def _firsts(self) -> list[int]:
-        """The first unit of each bin, and the first after the last one."""
-        *edges, last = self.edges
-        return [*map(int, edges), math.floor(last) + 1]
-
-    def code_in(self, column: Any, kind: Kind, made: Any) -> tuple[list[Any], Any]:
-        # Values outside the range are not valid in Python.
-        starts = _UnitStarts(self.clock, kind)
-        first, *inner, end = map(starts.start, self._firsts)
-        outside = [~column.between(*map(made.literal, starts.range))]
-        low = sum(start == -1 for start in inner)
-        high = sum(start != 1 for start in inner)
-        if not self.clip:
-            outside += [made.literal(True)] if first == 1 else []
-            outside += [] if isinstance(first, int) else [column < made.literal(first)]
-            outside += [made.literal(True)] if end == -1 else []
-            outside += [] if isinstance(end, int) else [column >= made.literal(end)]
-        bounds = [None if isinstance(one, int) else made.literal(one) for one in inner]
-        return outside, made.step(column, bounds, low, high)
-
     def notes(self, column: pd.Series[Any], codes: npt.NDArray[Any]) -> Iterator[str]:
         written, texts = self.format or "", isinstance(column.dtype, pd.StringDtype)
         fractions = has_fractions(written, column)
@@ -467,52 +433,3 @@ class TimeAttribute(BinnedAttribute):
             )
         if self.clock.kind == "instant":
             yield CLIPPED_DATES + SHIFT_ADVICE
-
-
-class _UnitStarts:
-    """When units begin, as values of a column of timestamps or times of day.
-
-    `range` has the first and the last value that Python reads.
-    """
-
-    def __init__(self, clock: Clock, kind: Kind) -> None:
-        self._clock, self._of_day = clock, kind == "time"
-        self._zone = UTC if kind == "instant" else None
-        first, last = (one.replace(tzinfo=self._zone) for one in (datetime.min, datetime.max))
-        self._first, self._last = first, last
-        self.range = (time.min, time.max) if self._of_day else (first, last)
-
-    def start(self, count: int) -> datetime | time | int:
-        """Return the first value of a unit; -1 if all are later, 1 if all are earlier."""
-        if not self._of_day:
-            return self._instant(count)
-        with suppress(OverflowError, ValueError):
-            moment = self._clock.moment(count)
-            if count > 0 and moment.date() == self._clock.moment(0).date():
-                return moment.time()
-        return 1 if count > 0 else -1
-
-    def _instant(self, count: int) -> datetime | int:
-        try:
-            moment = self._clock.moment(count)
-            if moment.tzinfo is not None and (self._zone or self._clock.texts_are_utc):
-                moment = moment.astimezone(UTC)
-            moment = moment.replace(tzinfo=self._zone)
-        except (OverflowError, ValueError):
-            return 1 if count > 0 else -1
-        return -1 if moment < self._first else 1 if moment > self._last else moment
-
-    def steps(self, count: int) -> bool:
-        """Return whether all values from the first on, and none before, are in the unit or later.
-
-        The two days around are looked at: in a zone a clock may go back.
-        """
-        if self._clock.zone is None or isinstance(start := self._instant(count), int):
-            return True
-        ages = [timedelta(minutes=15 * quarter) for quarter in range(96)]
-        around = [start + age for age in ages if age <= self._last - start]
-        ages.append(timedelta(microseconds=1))
-        around += [start - age for age in ages if age <= start - self._first]
-        return all(
-            (self._clock.count_at(moment) >= count) == (moment >= start) for moment in around
-        )

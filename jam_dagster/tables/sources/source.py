@@ -13,7 +13,6 @@ from jam_dagster.tables.codes.privacy_unit import LimitedRows, PrivacyUnit
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Sequence
-    from typing import Self
 
     import pandas as pd
 
@@ -25,9 +24,6 @@ if TYPE_CHECKING:
 
 Limit = tuple[PrivacyUnit, bytes]
 """A privacy unit, and the secret that decides which rows of a person are kept."""
-
-ROWS = "rows"
-"""The counting method of a private table whose rows are read here."""
 
 
 def check_records_only(source: Source, limited: bool) -> None:
@@ -59,6 +55,8 @@ class Source(ABC):
         Whether rows are in memory once the table is counted.
     records_only
         The source's kind, if it cannot limit the rows of a person; None: it can.
+    changes
+        Whether rows may come and go between two readings, as a database's may.
     is_shifted
         Whether dates are moved to another period, as they are of public tables alone.
     has_dialect
@@ -67,6 +65,7 @@ class Source(ABC):
 
     has_rows: ClassVar[bool] = True
     records_only: ClassVar[str | None] = None
+    changes: ClassVar[bool] = False
     is_shifted: ClassVar[bool] = False
     has_dialect: ClassVar[bool] = False
 
@@ -98,33 +97,13 @@ class Source(ABC):
         """Whether the table is of polars, so that a synthetic one is, too."""
         return False
 
-    @property
-    def counted_by(self) -> str | None:
-        """Name of the database that counts the private table in place.
-
-        `ROWS` if it could, and the rows are read; None if there is no choice.
-        """
-        return None
-
-    @property
-    def lacks(self) -> str | None:
-        """The package that the database needs to count, and its installation; None if none."""
-        return None
-
-    def counting_by(self, counted_by: str | None) -> Self:
-        """Return the source with the counting method of a release that has begun."""
-        return self
-
-    def check_counting(
-        self, domain: Domain, unit: PrivacyUnit | None, cliques: Iterable[Clique]
-    ) -> None:
-        """Raise if `counted` would fail for all rows; none is read.
+    def check(self, domain: Domain, unit: PrivacyUnit | None) -> None:
+        """Raise if `counted` would fail whatever the rows are; none is read.
 
         Raises
         ------
         SourceError, DomainError, InputError
-            The database cannot be reached, it refuses the query, or it would count a column in
-            another way than rows are.
+            The table cannot be reached, or it refuses the columns.
         """
         check_records_only(self, unit is not None)
 

@@ -14,11 +14,11 @@ import numpy.typing as npt
 
 from jam_dagster.common.deferred import pd
 from jam_dagster.common.redaction import redacted
-from jam_dagster.errors import OutsideDomainError, SourceError
-from jam_dagster.tables.codes.block_counts import covering_blocks
-from jam_dagster.tables.codes.encode import each_encoded, encode
-from jam_dagster.tables.codes.ibis_codes import counted_groups
-from jam_dagster.tables.codes.table import count_blocks
+from jam_dagster.errors import InputError, OutsideDomainError, SourceError
+from jam_dagster.tables.codes.block_counts import CountedTable, covering_blocks
+from jam_dagster.tables.codes.encode import check_possible, each_encoded, encode
+from jam_dagster.tables.codes.marginals import counts_dtype
+from jam_dagster.tables.codes.table import EncodedTable, count_blocks
 from jam_dagster.tables.domain.columns import exact_columns, frame_of
 from jam_dagster.tables.sources.identity import canonical, query_text
 from jam_dagster.tables.sources.reading import (
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from jam_dagster.tables.codes.block_counts import CountedTable
     from jam_dagster.tables.codes.marginals import MarginalSource
     from jam_dagster.tables.codes.privacy_unit import PrivacyUnit
     from jam_dagster.tables.domain.domain import Clique, Domain
@@ -210,6 +209,32 @@ def _groups(
         raise OutsideDomainError("the table holds records that do not fit the domain")
     for number in np.unique(rows[0]):
         yield blocks[number], rows[1:, rows[0] == number]
+
+
+def counted_groups(
+    groups: Iterable[tuple[Clique, npt.NDArray[np.int64]]],
+    domain: Domain,
+    blocks: Sequence[Clique],
+) -> CountedTable:
+    """Take the counts of workers, and check that all records are in the domain.
+
+    A group is a block, and some of its cells with their counts, shape (2, cells). The error that is
+    raised depends on private values.
+    """
+    counts = {block: np.zeros(domain.size(block), np.int64) for block in blocks}
+    for block, (cells, found) in groups:
+        counts[block][cells] += found
+    records, *others = sorted({int(one.sum()) for one in counts.values()})
+    if others:
+        raise InputError("the query gives other rows each time that it is asked")
+    shaped = {}
+    for block, flat in counts.items():
+        sizes = [domain.sizes[name] for name in block]
+        shaped[block] = flat.astype(counts_dtype(records)).reshape(sizes)
+        within = domain.project(block)
+        if within.forbidden:
+            check_possible(EncodedTable(within, np.nonzero(shaped[block])))
+    return CountedTable(domain, records, shaped)
 
 
 @contextmanager

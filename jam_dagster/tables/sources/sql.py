@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
 from jam_dagster.common.deferred import pd
 from jam_dagster.common.redaction import redacted
 from jam_dagster.common.validation import changed_fields
-from jam_dagster.tables.codes.ibis_codes import counted_groups, engine_blocks
-from jam_dagster.tables.domain.columns import exact_columns
+from jam_dagster.tables.codes.encode import encode
+from jam_dagster.tables.domain.columns import exact_columns, frame_of, no_rows_of
 from jam_dagster.tables.sources import postgres
 from jam_dagster.tables.sources.identity import canonical, database_of, parsed_url, query_text
 from jam_dagster.tables.sources.reading import (
@@ -25,19 +25,21 @@ from jam_dagster.tables.sources.reading import (
     reading,
     reading_values,
 )
-from jam_dagster.tables.sources.source import ROWS, Source
+from jam_dagster.tables.sources.source import Source
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
+    import pyarrow as pa
+    from adbc_driver_manager.dbapi import Cursor
+    from sqlalchemy import URL, Connection
 
-    from jam_dagster.tables.codes.marginals import MarginalSource
     from jam_dagster.tables.codes.privacy_unit import PrivacyUnit
-    from jam_dagster.tables.domain.domain import Clique, Domain
-    from jam_dagster.tables.sources.source import Limit
+    from jam_dagster.tables.domain.columns import Batch
+    from jam_dagster.tables.domain.domain import Domain
 
 T = TypeVar("T")
+C = TypeVar("C")
 
-# Drivers whose URLs psycopg takes too.
+# Drivers whose URLs libpq takes too.
 _DRIVERS = (None, "psycopg", "psycopg2")
 
 # In other databases a query, such as DuckDB's PIVOT, may name columns by values of rows.
@@ -52,41 +54,27 @@ _SECRET_OPTION = re.compile(
 class SqlSource(Source):
     """The result of a query on any database that SQLAlchemy supports.
 
+    PostgreSQL gives batches of declared types, all of one snapshot; other databases give rows.
+
     Parameters
     ----------
     url
         The SQLAlchemy URL. Write credentials as ``${VARIABLE}``, which is expanded when the query
         runs and never shown.
     query
-        The SQL; each column of its result needs a name of its own.
-    count
-        "rows": read the private table and count it here, even if its database could count it.
+        The SQL, which is sent as it is written; each column of its result needs a name of its own.
     """
 
     url: str = field(repr=False)
     query: str
-    count: Literal["rows"] | None = None
+
+    changes: ClassVar[bool] = True
 
     @property
-    def counted_by(self) -> str:
-        """``"postgres"``, if the kind of database, `count` and the installed packages allow it."""
-        return "postgres" if self._can_be_counted and postgres.missing() is None else ROWS
-
-    @property
-    def lacks(self) -> str | None:
-        """The package that the database needs to count (see `Source.lacks`)."""
-        return postgres.missing() if self._can_be_counted else None
-
-    def counting_by(self, counted_by: str | None) -> SqlSource:
-        """Return the source that counts as a release began (see `Source.counting_by`)."""
-        # The table may have values that no database counts as they are read.
-        return replace(self, count="rows" if counted_by in (None, ROWS) else None)
-
-    @property
-    def _can_be_counted(self) -> bool:
+    def has_batches(self) -> bool:
+        """Whether the database is PostgreSQL, which gives `batches`."""
         kind = re.match(r"(\w+)(?:\+(\w+))?://", expand_variables(self.url))
-        served = kind is not None and kind[1] == "postgresql" and kind[2] in _DRIVERS
-        return served and self.count != "rows"
+        return kind is not None and kind[1] == "postgresql" and kind[2] in _DRIVERS
 
     def read(self, *, private: bool) -> pd.DataFrame:
         """Run the query (see `Source.read`); the database's errors are quoted for public rows only.
@@ -94,18 +82,60 @@ class SqlSource(Source):
         Values keep the database's types, row by row of a private table. The failure of a
         running query can depend on values, so for private rows its error names nothing.
         """
+        if self.has_batches:
+            return self._of_batches(None, private)
         table = self._asked(private, lambda connection: _query(connection, self.query))
         if not private:
             table = exact_columns(table)
         check_unique(self.describe(), table.columns, "give each one an alias")
         return table
 
+    def batches(self, columns: Sequence[str]) -> Generator[Batch, None, None]:
+        """Read some columns of PostgreSQL, or the table (see `Source.batches`).
+
+        The transaction is open until the generator is closed.
+        """
+        yield from self._batches(columns, True) if self.has_batches else super().batches(columns)
+
+    def _batches(
+        self, columns: Sequence[str] | None, private: bool
+    ) -> Generator[pa.RecordBatch, None, None]:
+        """Yield the rows of PostgreSQL with those of some columns that it has, None: all."""
+        with self._snapshot(private) as opened:
+            found = opened.columns(columns)
+            # A refused type is named before anything depends on values.
+            postgres.selecting(self.query, found, private=private)
+            rows = postgres.batches(opened.connection, self.query, found, private=private)
+            while (batch := opened.ask(lambda _: next(rows, None))) is not None:
+                yield batch
+
+    def _of_batches(self, columns: Sequence[str] | None, private: bool) -> pd.DataFrame:
+        import pyarrow as pa
+
+        with closing(self._batches(columns, private)) as batches:
+            rows = [*batches]
+        table = reading_values(
+            self.describe(), private, lambda: frame_of(pa.Table.from_batches(rows))
+        )
+        return table if private else exact_columns(postgres.with_types(table, rows[0].schema))
+
     def count_records(self, unit: PrivacyUnit | None) -> int:
         """Count the rows in the database (see `Source.count_records`).
 
-        The query becomes a subquery, so that only values of the unit's column are sent, and these
-        only if the database does not count persons itself.
+        The query becomes a subquery, so that only values of the unit's column are read.
         """
+        with redacted("counting the private table"):
+            if self.has_batches:
+                if unit is not None:
+                    with closing(self.batches([unit.column])) as batches:
+                        return unit.count(batches)
+                with self._snapshot(True) as opened:
+                    # A fault that depends on no row is named.
+                    opened.columns()
+                    return opened.ask(partial(postgres.counted, query=self.query))
+            return self._count(unit)
+
+    def _count(self, unit: PrivacyUnit | None) -> int:
         within = f" FROM ({postgres.subquery(self.query)}) counted"
 
         def asked(what: Callable[[Connection], str], where: str = "") -> pd.DataFrame:
@@ -113,70 +143,57 @@ class SqlSource(Source):
 
         if unit is None:
             return int(asked(lambda _: "count(*)").to_numpy().item())
-        if self.counted_by != ROWS:
-            with redacted("counting the private table"), self._connection(True, True) as opened:
-                query = postgres.records_query(self.query, opened.types(), unit)
-                return opened.ask(lambda one: int(one.exec_driver_sql(query).scalar_one()))
         # No value decides whether the column is missing, so it is looked for without rows.
         unit.count([asked(lambda _: "*", " WHERE 1 = 0")])
         return unit.count([asked(lambda connection: _quoted(connection, unit.column))])
 
     def names(self) -> list[str]:
         """Return the names of the columns without reading a row; empty if rows may decide them."""
+        if self.has_batches:
+            with self._snapshot(True) as opened:
+                return [one.name for one in opened.columns()]
         if database_of(self.url)["kind"] not in _FIXED_COLUMNS:
             return []
-        if self.counted_by != ROWS:
-            with self._connection(True, True) as opened:
-                return [name for name, _ in opened.types()]
         empty = f"SELECT * FROM ({postgres.subquery(self.query)}) named WHERE 1 = 0"  # noqa: S608
         return [*self._asked(True, lambda connection: _query(connection, empty)).columns]
 
-    def _counted(
-        self, domain: Domain, limit: Limit | None, cliques: Sequence[Clique]
-    ) -> MarginalSource:
-        """Count the marginals in the database if it can.
-
-        Its rows are those of one snapshot, in a transaction that writes nothing.
-        """
-        if self.counted_by == ROWS:
-            return super()._counted(domain, limit, cliques)
-        unit, key = limit or (None, None)
-        blocks = engine_blocks(domain, cliques)
-        with redacted("counting the private table"), self._connection(True, True) as opened:
-            # No value decides whether the query is refused.
-            found = opened.types()
-            queries = [*postgres.counting_queries(self.query, domain, found, blocks, unit)]
-            return opened.ask(
-                lambda one: counted_groups(postgres.groups(one, queries, key), domain, blocks)
-            )
-
-    def check_counting(
-        self, domain: Domain, unit: PrivacyUnit | None, cliques: Iterable[Clique]
-    ) -> None:
-        """Have the database parse the query without running it (see `Source.check_counting`)."""
-        if self.counted_by == ROWS:
+    def check(self, domain: Domain, unit: PrivacyUnit | None) -> None:
+        """Have PostgreSQL parse the query, and look at the types of its columns."""
+        super().check(domain, unit)
+        if not self.has_batches:
             return
-        engine_blocks(domain, cliques)
-        with redacted("counting the private table"), self._connection(True, True) as opened:
-            postgres.check_columns(opened.types(), domain, unit)
+        names = [*domain.names, *([] if unit is None else [unit.column])]
+        with redacted("checking the private table"), closing(self._batches(names, True)) as batches:
+            # The first batch has no rows.
+            empty = no_rows_of(next(batches))
+        if unit is not None:
+            unit.count([empty])
+        encode(empty, domain)
 
     def _asked(self, private: bool, ask: Callable[[Connection], T]) -> T:
         """Return what a connection to the database answers."""
-        with self._connection(private) as opened:
-            return opened.ask(ask)
+        with self._connection(private, lambda url: _connected(url, database_of(self.url))) as one:
+            return one.ask(ask)
+
+    def _snapshot(self, private: bool) -> AbstractContextManager[_Opened[Cursor]]:
+        return self._connection(private, postgres.snapshot)
 
     @contextmanager
-    def _connection(self, private: bool, snapshot: bool = False) -> Iterator[_Opened]:
+    def _connection(
+        self, private: bool, connect: Callable[[URL], AbstractContextManager[C]]
+    ) -> Iterator[_Opened[C]]:
+        from sqlalchemy import make_url
+
         url = expand_variables(self.url)
+        # A service file could name any server.
+        database_of(self.url)
         parsed = parsed_url(url)
         secrets = [url, parsed.password] if parsed and parsed.password else [url]
         with ExitStack() as until_read:
             connection = reading(
                 self.describe(),
                 private,
-                lambda: until_read.enter_context(
-                    _connected(url, database_of(self.url), snapshot=snapshot)
-                ),
+                lambda: until_read.enter_context(connect(make_url(url))),
                 secrets,
                 place=self.url,
             )
@@ -204,40 +221,33 @@ class SqlSource(Source):
 
 
 @dataclass(frozen=True)
-class _Opened:
+class _Opened(Generic[C]):
     """A connection to a source's database, with the errors of `reading`."""
 
     source: SqlSource
-    connection: Connection
+    connection: C
     private: bool
     secrets: Sequence[str]
 
-    def ask(self, what: Callable[[Connection], T], *, values: bool = True) -> T:
+    def ask(self, what: Callable[[C], T], *, values: bool = True) -> T:
         """Return an answer; `values` says whether its errors may depend on values."""
         read = reading_values if values else reading
         asked, place = partial(what, self.connection), self.source.url
         return read(self.source.describe(), self.private, asked, self.secrets, place=place)
 
-    def types(self) -> list[tuple[str, str]]:
-        """Return the columns of the source's query with the names of their types."""
-        return self.ask(partial(postgres.column_types, query=self.source.query), values=False)
+    def columns(self, names: Sequence[str] | None = None) -> list[pa.Field]:
+        """Return those of some columns that the query has, as PostgreSQL declares them."""
+        found = self.ask(partial(postgres.schema, query=self.source.query), values=False)
+        check_unique(self.source.describe(), found.names, "give each one an alias")
+        return [one for one in found if names is None or one.name in names]
 
 
 @contextmanager
-def _connected(
-    url: str, database: Mapping[str, Any], *, snapshot: bool = False
-) -> Iterator[Connection]:
-    from sqlalchemy import create_engine, make_url
+def _connected(url: URL, database: Mapping[str, Any]) -> Iterator[Connection]:
+    from sqlalchemy import create_engine
 
-    if snapshot:
-        engine = create_engine(
-            # psycopg 3 binds parameters at the server.
-            make_url(url).set(drivername="postgresql+psycopg"),
-            isolation_level="REPEATABLE READ",
-            execution_options={"postgresql_readonly": True},
-        )
-    else:
-        engine = create_engine(url)
+    # Without parameters a driver gives percent signs no meaning of its own.
+    engine = create_engine(url, execution_options={"no_parameters": True})
     if database["kind"] == "sqlite" and database["name"] != ":memory:":
         # SQLite would create a missing file.
         Path(database["name"]).stat()

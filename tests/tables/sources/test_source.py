@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -17,10 +17,10 @@ from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.release.engine import Engine
 from jam_dagster.tables import Domain, FrameSource, PrivacyUnit, Source, encode
 from jam_dagster.tables.codes.block_counts import CountedTable
-from jam_dagster.tables.codes.ibis_codes import counted_groups, engine_blocks
+from jam_dagster.tables.codes.table import count_blocks
 from jam_dagster.tables.sources.base import source_of
 from jam_dagster.tables.sources.public import public_of
-from jam_dagster.tables.sources.source import ROWS, Limit
+from jam_dagster.tables.sources.source import Limit
 
 DOMAIN = Domain.from_dict(
     {"attributes": {"sex": {"values": ["f", "m"]}, "town": {"values": ["a", "b", "c"]}}}
@@ -30,53 +30,26 @@ PEOPLE = [("f", "a")] * 5 + [("m", "c")] * 4 + [("m", "b")]
 
 @dataclass(frozen=True)
 class SqliteCounts(Source):
-    """A table of texts in a SQLite file, whose groups SQLite counts."""
+    """A table of texts in a SQLite file, of which counts are kept."""
 
     path: str
-    count: str = "sqlite"
     calls: list[str] = field(default_factory=list)
     records_only = "sqlite"
-
-    @property
-    def counted_by(self) -> str:
-        return self.count
-
-    def counting_by(self, counted_by: str | None) -> SqliteCounts:
-        return replace(self, count=counted_by or ROWS)
-
-    def _asked(self, columns: Sequence[str], what: str, group: str = "") -> pd.DataFrame:
-        names = [*columns, *([what] if what else [])]
-        with sqlite3.connect(self.path) as connection:
-            rows = connection.execute(f"select {', '.join(names)} from people {group}").fetchall()
-        return pd.DataFrame(rows, columns=names, dtype=object)
+    has_rows = False
 
     def read(self, *, private: bool) -> pd.DataFrame:
-        if self.count == "sqlite":
-            raise AssertionError("rows are not read")
-        return self._asked(DOMAIN.names, "")
+        with sqlite3.connect(self.path) as connection:
+            rows = connection.execute("select sex, town from people").fetchall()
+        return pd.DataFrame(rows, columns=["sex", "town"], dtype=object)
 
-    def check_counting(
-        self, domain: Domain, unit: PrivacyUnit | None, cliques: Iterable[tuple[str, ...]]
-    ) -> None:
-        self.calls.append("check_counting")
+    def check(self, domain: Domain, unit: PrivacyUnit | None) -> None:
+        self.calls.append("check")
 
     def _counted(
         self, domain: Domain, limit: Limit | None, cliques: Sequence[tuple[str, ...]]
     ) -> Any:
-        if self.counted_by == ROWS:
-            return super()._counted(domain, limit, cliques)
         self.calls.append("counted")
-        blocks = engine_blocks(domain, cliques)
-
-        def groups() -> Any:
-            for block in blocks:
-                found = self._asked(block, "count(*)", f"group by {', '.join(block)}")
-                codes = encode(found[list(block)], domain.project(block), private=True)
-                sizes = [domain.sizes[name] for name in block]
-                cells = np.ravel_multi_index([codes.column(one) for one in block], sizes)
-                yield block, np.array([cells, found["count(*)"].to_numpy(int)])
-
-        return counted_groups(groups(), domain, blocks)
+        return count_blocks([encode(self.read(private=True), domain)], domain, cliques)
 
     def describe(self) -> str:
         return "people in SQLite"
@@ -121,7 +94,7 @@ def stopped(*_: Any, **__: Any) -> NoReturn:
 
 def test_a_second_database_counts_what_its_rows_hold(people: SqliteCounts) -> None:
     counted = people.counted(DOMAIN, None, None, [("sex", "town")])
-    rows = replace(people, count=ROWS).counted(DOMAIN, None, None)
+    rows = encode(people.read(private=True), DOMAIN)
     assert isinstance(counted, CountedTable)
     for clique in ((), ("town",), ("sex", "town")):
         assert np.array_equal(counted.marginal(clique), rows.marginal(clique))
@@ -131,11 +104,11 @@ def test_a_second_database_counts_what_its_rows_hold(people: SqliteCounts) -> No
 
 @pytest.mark.slow
 def test_a_second_database_releases(people: SqliteCounts) -> None:
-    assert release(people).certificate.counted_by == "sqlite"
-    assert people.calls == ["check_counting", "counted"]
+    release(people)
+    assert people.calls == ["check", "counted"]
 
 
-def test_it_goes_on_as_it_began_with_the_table_that_it_drew_on(
+def test_it_goes_on_with_the_table_that_it_drew_on(
     people: SqliteCounts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
@@ -149,7 +122,7 @@ def test_it_goes_on_as_it_began_with_the_table_that_it_drew_on(
     with sqlite3.connect(people.path) as connection:
         connection.execute("delete from people")
         connection.executemany("insert into people values (?, ?)", PEOPLE)
-    assert release(replace(people, count=ROWS)).certificate.counted_by == "sqlite"
+    release(people)
 
 
 def test_a_table_is_no_source_whatever_its_columns_are_called() -> None:

@@ -25,7 +25,6 @@ from jam_dagster.tables import (
     source_from_config,
 )
 from jam_dagster.tables.codes.block_counts import covering_blocks
-from jam_dagster.tables.codes.ibis_codes import counted_groups
 from jam_dagster.tables.sources import spark
 from jam_dagster.tables.sources.public_apart import same_rows
 
@@ -81,7 +80,7 @@ def test_partitions_are_counted_as_encode_codes_them() -> None:
     # As Spark adds them up.
     found = parts.group_by(["block", "cell"]).aggregate([("n", "sum")])
     blocks = covering_blocks(DOMAIN, ASKED)
-    same_counts(counted_groups(spark._groups(found, blocks), DOMAIN, blocks), table)
+    same_counts(spark.counted_groups(spark._groups(found, blocks), DOMAIN, blocks), table)
     assert list(count([])) == []
 
 
@@ -103,6 +102,8 @@ def test_a_partition_that_does_not_fit_tells_that_and_no_more() -> None:
             source._summed(collect, DOMAIN, blocks)
         faults.append(str(caught.value))
     assert len(set(faults)) == 1
+    with pytest.raises(PrivateValuesError):
+        source._summed(lambda: pa.Table.from_batches([told]), DOMAIN, blocks[:1])
 
 
 def test_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

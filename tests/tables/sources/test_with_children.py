@@ -76,7 +76,7 @@ def test_every_source_gives_the_same_rows_whoever_is_a_person_of_nobody(
 
 
 @pytest.mark.slow
-def test_a_server_that_could_count_is_read_as_rows(postgres: PostgresServer) -> None:
+def test_two_tables_of_a_server_are_read_like_others(postgres: PostgresServer) -> None:
     """A whole number is the same key in a column of another type."""
     households, persons = (one.assign(id=one["id"] - NO_FLOAT) for one in two_tables())
     expected = codes(FrameSource(households, "h"), FrameSource(persons, "p"))
