@@ -242,6 +242,24 @@ POSTGRES_CASES = (
         (("1.000", 0), ("1.505", 1), ("9007199254740993", 2), ("9007199254740992", 3)),
     ),
     Cells(
+        "numerics of some digits",
+        {"values": [1, 1.505, 999999999999999, "0.1"], "other": "0.1", **NULLABLE},
+        "numeric(15)",
+        (("1", 0), ("999999999999999", 2), ("-1", 3), ("NaN", MISSING), (None, MISSING)),
+    ),
+    Cells(
+        "decimals of some digits",
+        {"edges": [0, 0.1, 0.3, 1], **NULLABLE},
+        "numeric(15, 14)",
+        (
+            ("0.09999999999999", 0),
+            ("0.10000000000000", 1),
+            ("0.29999999999999", 1),
+            ("0.30000000000000", 2),
+            ("NaN", MISSING),
+        ),
+    ),
+    Cells(
         "floats that are none",
         {"edges": [0, 1], "outside": "clip", **NULLABLE},
         "float4",

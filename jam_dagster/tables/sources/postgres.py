@@ -41,9 +41,11 @@ _SELECTED = {
     "float4": "CAST(CAST({0} AS text) AS float8)",
     "numeric": "CASE WHEN {0} <> 'NaN' THEN pg_catalog.concat({0}) END",
 }
+# Decimals of so many digits are as many floats, each with a text of its own.
+_FLOAT_DIGITS = 15
 # The numbers 7 and 7.00 are one person. A format of another language would read 1.505 as thousands,
 # and no format reads 1.505e0.
-_PRIVATE_NUMERIC = """CASE WHEN {0} <> 'NaN' THEN pg_catalog.concat(pg_catalog.trim_scale({0}),
+_LONG_NUMERIC = """CASE WHEN {0} <> 'NaN' THEN pg_catalog.concat(pg_catalog.trim_scale({0}),
 CASE WHEN pg_catalog.scale(pg_catalog.trim_scale({0})) = 3 THEN 'e0' END) END"""
 
 # The last semicolon, before comments. Within quotes it could be a part of a value.
@@ -128,13 +130,19 @@ def _selected(column: pa.Field, private: bool) -> str:
     if name in _AS_THEY_ARE or pa.types.is_string(kind):
         return place
     if name == "numeric" and private:
-        return _PRIVATE_NUMERIC.format(place)
+        short = 0 < _digits(column) <= _FLOAT_DIGITS
+        return ("CAST({0} AS float8)" if short else _LONG_NUMERIC).format(place)
     return _SELECTED.get(name, _TEXT).format(place)
 
 
 def type_name(column: pa.Field) -> str:
     """Return the server's name of the type of one of `schema`'s columns."""
     return str((column.metadata or {}).get(b"POSTGRESQL:type", b"unknown"), "utf-8")
+
+
+def _digits(column: pa.Field) -> int:
+    """Return how many digits a column of decimals has at most, 0 if any number."""
+    return (int((column.metadata or {}).get(b"POSTGRESQL:typmod", -1)) - 4) // 2**16
 
 
 def batches(
@@ -171,11 +179,11 @@ def _answer(cursor: Cursor, query: str) -> list[tuple[Any, ...]]:
 
 
 def _parsed(cursor: Cursor, query: str) -> pa.Schema:
-    from psycopg.errors import lookup
-
     try:
         return cursor.adbc_execute_schema(query)
     except Exception as error:
+        from psycopg.errors import lookup
+
         # The driver's errors have a class for many faults, and PostgreSQL's has one for each.
         state = getattr(error, "sqlstate", None)
         if state is None:

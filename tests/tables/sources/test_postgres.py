@@ -154,8 +154,12 @@ def test_no_number_of_another_language_is_read_for_the_server_s(people: SqlSourc
     domain = Domain.from_dict(
         {"attributes": {"a": {"bounds": [0, 10000], "bins": 10, "format": "#.##0,00"}}}
     )
-    source = replace(people, query="select a::numeric from (values (1.505), (1505)) v(a)")
-    assert source.counted(domain, None, None).column("a").tolist() == [0, 1]
+    texts = Domain.from_dict({"attributes": {"a": {"values": ["1.505", "b"], "other": "b"}}})
+    for kind in ("numeric", "numeric(30, 3)", "numeric(9, 3)", "numeric(15, 11)"):
+        source = replace(people, query=f"select a::{kind} from (values (1.505), (1505)) v(a)")
+        assert source.counted(domain, None, None).column("a").tolist() == [0, 1]
+        if kind in ("numeric(9, 3)", "numeric(15, 11)"):
+            assert source.counted(texts, None, None).column("a").tolist() == [0, 1]
 
 
 def test_names_and_texts_may_be_anything(people: SqlSource, postgres: PostgresServer) -> None:
