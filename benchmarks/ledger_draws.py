@@ -16,7 +16,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from jam_dagster.privacy import Ledger, ReleaseKey
+from jam_dagster.privacy import Ledger, ReleaseId
 
 MEASURED = 100
 """Draws before a mark whose time is taken."""
@@ -36,8 +36,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def measure(ledger: Ledger, marks: Sequence[int]) -> None:
     """Make draws up to the last mark, and print a line at each."""
     ledger.grant("people", epsilon=1.0, delta=1e-9)
-    key = ReleaseKey("people", "long", "specification")
-    account = ledger.open_release(key, {"mechanism": 0.01}).account("mechanism")
+    release_id = ReleaseId("people", "long", "specification")
+    account = ledger.open_release(release_id, {"mechanism": 0.01}).account("mechanism")
     done, first = 0, 0.0
 
     def draw_until(end: int) -> None:
@@ -47,7 +47,7 @@ def measure(ledger: Ledger, marks: Sequence[int]) -> None:
             account.charge(f"round-{done:05d}/measure", 0.01 / (marks[-1] + 1))
             account.confirm(f"round-{done:05d}/measure", "ab" * 32)
 
-    with ledger.claim(key):
+    with ledger.claim(release_id):
         # The first one loads what all use.
         draw_until(1)
         for mark in marks:

@@ -27,4 +27,4 @@ def bind_again(ledger: Ledger, private: Path, secret: Path) -> None:
     releases = ledger.reservations(DATASET)
     with ledger._backend.writing() as connection:
         for release in releases:
-            bind(connection, release.key, source, at="", run_id="copy")
+            bind(connection, release.release_id, source, at="", run_id="copy")

@@ -191,7 +191,7 @@ def test_another_folder_takes_over_what_a_failed_first_try_reserved(run: Run) ->
     (reserved,) = ledger.reservations()
 
     # What another run holds stays, and so does another specification's.
-    with ledger.claim(reserved.key):
+    with ledger.claim(reserved.release_id):
         assert "by release 'first'" in run(*synthesize(*RELEASE, "--out", "second")).stderr
     assert "by release 'first'" in (
         run(*synthesize(*RELEASE, "--epsilon", "0.9", "--out", "second")).stderr
@@ -210,7 +210,7 @@ def test_draws_that_lie_in_dagsters_store_are_told(run: Run) -> None:
     assert run(*synthesize(*RELEASE, private="absent.csv")).exit_code == 2
     ledger = Ledger("ledger.db")
     (reserved,) = ledger.reservations()
-    dagster = ledger.open_release(reserved.key, reserved.shares, run_id="4f2a")
+    dagster = ledger.open_release(reserved.release_id, reserved.shares, run_id="4f2a")
     dagster.account("mechanism").charge("round-000/select", 1e-6)
 
     result = run(*synthesize(*RELEASE))
@@ -227,7 +227,7 @@ def test_nothing_in_the_ledger_follows_from_private_values(
     """Another private table, of as many records: all that the ledger says is the same."""
     entries = []
     # The names of runs are random.
-    monkeypatch.setattr("jam_dagster.privacy.ledger.key.uuid4", lambda: uuid.UUID(int=1))
+    monkeypatch.setattr("jam_dagster.privacy.ledger.release_id.uuid4", lambda: uuid.UUID(int=1))
     for private in ("priv.csv", "pub.csv"):
         records = Path(private).read_text().splitlines(keepends=True)[:101]
         Path("table.csv").write_text("".join(records))
@@ -238,7 +238,7 @@ def test_nothing_in_the_ledger_follows_from_private_values(
         events = Ledger(f"{private}.db").events()
         reserved = [event for event in events if event.kind.value in ("granted", "reserved")]
         entries.append(
-            [(one.key, one.share, one.units, one.reason, one.run_id) for one in reserved]
+            [(one.release_id, one.share, one.units, one.reason, one.run_id) for one in reserved]
         )
         texts = {(one.dataset, one.release, one.specification, one.run_id) for one in events[1:]}
         assert len(texts) == 1

@@ -13,7 +13,7 @@ import yaml
 
 from docs_build.command_line import commands
 from jam_dagster.privacy import Ledger
-from jam_dagster.privacy.ledger.key import fingerprint_of
+from jam_dagster.privacy.ledger.release_id import fingerprint_of
 from jam_dagster.trials.results import to_parquet
 from tests.cli_bench import NOISY, RELEASE, Run, synthesize
 from tests.reports.test_registry import WRITTEN

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jam_dagster.privacy import Budget, Ledger, ReleaseKey, Reservation
+from jam_dagster.privacy import Budget, Ledger, ReleaseId, Reservation
 from tests.cli_bench import Run, lines, synthesize
 from tests.tiers import slow
 
@@ -53,8 +53,8 @@ def test_no_name_takes_a_column_away_and_draws_stay_in_one_piece(
     ledger = Ledger("l.db")
     for dataset in (name, *more):
         ledger.grant(dataset, epsilon=1, delta=1e-9, reason="what the board allowed " * 2)
-    key = ReleaseKey(name, "a_release_with_a_name_that_takes_room", "x", "2026-01")
-    account = ledger.open_release(key, {"mechanism": 0.01}).account("mechanism")
+    release_id = ReleaseId(name, "a_release_with_a_name_that_takes_room", "x", "2026-01")
+    account = ledger.open_release(release_id, {"mechanism": 0.01}).account("mechanism")
     account.charge("round-012/measure-again", 0.001234)
     shown = run("ledger", "show", "--ledger", "l.db").stdout
     assert "0.001234" in shown
@@ -83,9 +83,9 @@ def test_a_renewing_budget_is_granted_and_shown(run: Run) -> None:
     disjoint = ("--partitions", "disjoint", "--ground", "membership public and fixed")
     output = run("ledger", "grant", *budget, "--period", "month", *disjoint).stderr
     assert "each month, of which only the largest partition counts" in output
-    key = ReleaseKey("a", "first", "x", "east")
+    release_id = ReleaseId("a", "first", "x", "east")
     share = 0.6 * Ledger("l.db").balance("a").granted
-    Ledger("l.db").open_release(key, {"mechanism": share})
+    Ledger("l.db").open_release(release_id, {"mechanism": share})
 
     (one,) = json.loads(run("ledger", "show", "--ledger", "l.db", "--json").stdout)["datasets"]
 
@@ -131,10 +131,10 @@ def test_a_ledger_is_verified(run: Run) -> None:
     assert result.stdout.strip() == Ledger("ledger.db").events()[-1].hash
 
 
-def _opened(shares: Mapping[str, float] | None = None, **key: str) -> Reservation:
-    given = {"release": "yearly", "specification": "3f9a", **key}
+def _opened(shares: Mapping[str, float] | None = None, **release_id: str) -> Reservation:
+    given = {"release": "yearly", "specification": "3f9a", **release_id}
     shares = shares or Budget(0.3, 1e-9).shares(evaluation=0.05)
-    return Ledger("ledger.db").open_release(ReleaseKey("people", **given), shares)
+    return Ledger("ledger.db").open_release(ReleaseId("people", **given), shares)
 
 
 CLOSE = ("ledger", "close", "--ledger", "ledger.db", "--dataset", "people")

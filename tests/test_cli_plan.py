@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 import pytest
 
 from jam_dagster.errors import InputError
-from jam_dagster.privacy import Budget, Ledger, ReleaseKey
+from jam_dagster.privacy import Budget, Ledger, ReleaseId
 from jam_dagster.trials import planner
 from tests.cli_bench import RELEASE, Run, definition, lines, synthesize
 
@@ -182,7 +182,7 @@ def test_what_would_be_left_is_what_is_left(run: Run) -> None:
     asked = ("--public", "pub.csv", "--domain", "domain.json", *options, *ONCE)
     promised = json.loads(run("plan", *asked, "--json").stdout)["ledger"]
 
-    other = ReleaseKey("people", "another", "0" * 64)
+    other = ReleaseId("people", "another", "0" * 64)
     Ledger("ledger.db").open_release(other, {"mechanism": _rho(0.4)}, run_id="test")
     balance = Ledger("ledger.db").balance("people")
 

@@ -32,12 +32,12 @@ from jam_dagster.privacy import (
     Budget,
     Neighbours,
     NoiseCall,
-    ReleaseKey,
+    ReleaseId,
     describe_advantage,
     epsilon_from_rho,
     rho_within,
 )
-from jam_dagster.privacy.ledger.key import canonical_digest, canonical_json
+from jam_dagster.privacy.ledger.release_id import canonical_digest, canonical_json
 from jam_dagster.privacy.warnings import configuration_warnings
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Certificate:
     the releases that it was drawn on, one on the other, the latest first.
     """
 
-    key: ReleaseKey
+    release_id: ReleaseId
     made: str
     made_with: Mapping[str, str]
     mechanism: str
@@ -76,7 +76,7 @@ class Certificate:
     standing: Standing | None
     sampling: Sampling
     files: Mapping[str, FileHash]
-    drawn_on: tuple[ReleaseKey, ...] = ()
+    drawn_on: tuple[ReleaseId, ...] = ()
     withdrawn: Withdrawal | None = None
     signature: Signature | None = None
     version: int = VERSION
@@ -136,7 +136,7 @@ class Certificate:
         content: dict[str, Any] = {
             "schema": SCHEMA,
             "version": self.version,
-            "release": asdict(self.key),
+            "release": asdict(self.release_id),
             "made": self.made,
             "made_with": dict(self.made_with),
             "mechanism": {
@@ -235,7 +235,7 @@ class Certificate:
         return parsed(
             cls,
             own,
-            key=parsed(ReleaseKey, content["release"]),
+            release_id=parsed(ReleaseId, content["release"]),
             neighbours=Neighbours(**relation),
             domain=parsed(DomainFacts, content["domain"]),
             asked=parsed(RequestedBudget, asked),
@@ -247,7 +247,7 @@ class Certificate:
             standing=parsed(Standing, standing) if ledger else None,
             sampling=parsed(Sampling, content["sampling"]),
             files={name: parsed(FileHash, file) for name, file in content["files"].items()},
-            drawn_on=tuple(parsed(ReleaseKey, one) for one in content.get("drawn_on", ())),
+            drawn_on=tuple(parsed(ReleaseId, one) for one in content.get("drawn_on", ())),
             withdrawn=parsed(Withdrawal, content["withdrawn"]) if "withdrawn" in content else None,
             signature=parsed(Signature, content["signature"]) if "signature" in content else None,
         )
@@ -385,7 +385,7 @@ def conditions_of(certificate: Certificate, faults: Sequence[str]) -> tuple[Cond
 def setting_fault(certificate: Certificate) -> str | None:
     """Return the differences between the settings and the reserved specification."""
     said = certificate.specification
-    if canonical_digest(said) != certificate.key.specification:
+    if canonical_digest(said) != certificate.release_id.specification:
         return "The specification is not the one that the release was reserved by."
     budget = said.get("privacy", {})
     asked = certificate.asked

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from jam_dagster.privacy import NoiseCall, ReleaseKey
+from jam_dagster.privacy import NoiseCall, ReleaseId
 from jam_dagster.tables.domain.domain import Provenance
 from jam_dagster.tables.sources.dialect import DEFAULT_DIALECT, Dialect
 
@@ -115,8 +115,8 @@ class ReleaseTerms:
 
     Parameters
     ----------
-    key, specification
-        The release's key, and its specification.
+    release_id, specification
+        The release's id, and its specification.
     asked
         The requested guarantee, and its shares.
     source_restriction
@@ -127,12 +127,12 @@ class ReleaseTerms:
         The releases that it was drawn on, one on the other, the latest first.
     """
 
-    key: ReleaseKey
+    release_id: ReleaseId
     specification: Mapping[str, Any]
     asked: RequestedBudget
     source_restriction: str | None = None
     dialect: Dialect = DEFAULT_DIALECT
-    drawn_on: Sequence[ReleaseKey] = ()
+    drawn_on: Sequence[ReleaseId] = ()
 
 
 @dataclass(frozen=True)

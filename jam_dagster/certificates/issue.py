@@ -37,7 +37,7 @@ from jam_dagster.errors import InputError, JamError, LedgerIntegrityError
 from jam_dagster.mechanisms import load_model
 from jam_dagster.mechanisms.loops.transcript import measurements_hash
 from jam_dagster.models.graphical import kernels
-from jam_dagster.privacy.ledger.key import canonical_digest, command_line_run
+from jam_dagster.privacy.ledger.release_id import canonical_digest, command_line_run
 from jam_dagster.privacy.shares import EVALUATION, MECHANISM
 from jam_dagster.tables import Workload
 from jam_dagster.version import __version__
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from jam_dagster.certificates.signing import Signer
     from jam_dagster.mechanisms import MechanismResult, Transcript
-    from jam_dagster.privacy import Balance, Ledger, NoiseCall, ReleaseKey
+    from jam_dagster.privacy import Balance, Ledger, NoiseCall, ReleaseId
     from jam_dagster.tables import MarginalSource
 
 SEED_BYTES = 16
@@ -108,7 +108,7 @@ def certify(
     OSError
         If a file is missing.
     """
-    key, transcript, domain = terms.key, run.transcript, run.model.domain
+    release_id, transcript, domain = terms.release_id, run.transcript, run.model.domain
     draws = [PaidDraw(MECHANISM, call) for call in transcript.calls]
     if evaluation is not None:
         draws.append(PaidDraw(EVALUATION, evaluation))
@@ -116,7 +116,7 @@ def certify(
     at = datetime.now(UTC).isoformat(timespec="seconds")
     entries: tuple[Entry, ...] = ()
     if ledger is not None:
-        entries, charged = _entries(ledger, key)
+        entries, charged = _entries(ledger, release_id)
         # A repeated release without a charge gets its earlier certificate.
         at = charged or at
     hashed = dict(_hashed(folder, files))
@@ -129,7 +129,7 @@ def certify(
         content = content_of(hashed, restricted=domain.restricted)
         _check_outcomes(draws, entries, transcript, folder, files, content)
     facts = DomainFacts(domain.digest, domain.identified_from, len(domain.names))
-    made_with = _earlier(folder, key, facts, measured, hashed, ledger)
+    made_with = _earlier(folder, release_id, facts, measured, hashed, ledger)
     if made_with is None:
         stored = load_model(files["model"].parent)
         fitted = run.model if fresh else None
@@ -145,7 +145,7 @@ def certify(
             # The steps of a release may run on several machines.
             made_with |= {"blas": near.processor} if near.processor else {}
     certificate = Certificate(
-        key=key,
+        release_id=release_id,
         made=at,
         made_with=made_with,
         mechanism=transcript.mechanism,
@@ -171,7 +171,7 @@ def certify(
         ),
         files=hashed,
         drawn_on=tuple(terms.drawn_on),
-        withdrawn=None if ledger is None else withdrawal_in(ledger, key, terms.drawn_on),
+        withdrawn=None if ledger is None else withdrawal_in(ledger, release_id, terms.drawn_on),
     )
     if ledger is None:
         return certificate
@@ -193,13 +193,13 @@ def _journalled(
         ledger.keys.check(signer.public)
     certificate = replace(certificate, standing=_standing(ledger, certificate))
     if run_id:
-        ledger.certify(certificate.key, certificate.digest, run_id=run_id)
+        ledger.certify(certificate.release_id, certificate.digest, run_id=run_id)
     return certificate if signer is None else signer.sign(certificate)
 
 
 def _earlier(
     folder: Path | UPath,
-    key: ReleaseKey,
+    release_id: ReleaseId,
     domain: DomainFacts,
     measured: str,
     files: Mapping[str, FileHash],
@@ -215,7 +215,7 @@ def _earlier(
         return None
     model = {name: one for name, one in files.items() if name not in FILES_BESIDE_MODEL}
     kept = {name: one for name, one in earlier.files.items() if name not in FILES_BESIDE_MODEL}
-    of_release = earlier.key == key and earlier.domain == domain
+    of_release = earlier.release_id == release_id and earlier.domain == domain
     same = of_release and earlier.sampling.measurements == measured and model == kept
     # The ledger has none over a domain from private data, and does not distinguish such ones.
     known = same and (ledger is None or certified(earlier, ledger) is not False)
@@ -232,10 +232,12 @@ def _check_model(near: Nearness, fault: str = "") -> None:
         )
 
 
-def _entries(ledger: Ledger, key: ReleaseKey) -> tuple[tuple[Entry, ...], str]:
+def _entries(ledger: Ledger, release_id: ReleaseId) -> tuple[tuple[Entry, ...], str]:
     """Return a release's entries, and when the last moved an amount; empty if none did."""
     events = [
-        event for event in ledger.events(key.dataset) if event.key == key and Entry.is_listed(event)
+        event
+        for event in ledger.events(release_id.dataset)
+        if event.release_id == release_id and Entry.is_listed(event)
     ]
     moving = [event for event in events if event.moves_amount]
     return tuple(Entry.of(one) for one in events), to_the_second(moving[-1].at) if moving else ""
@@ -290,10 +292,10 @@ def _check_made(files: Mapping[str, FileHash], made: Mapping[str, str]) -> None:
 def _standing(ledger: Ledger, certificate: Certificate) -> Standing:
     """Return the ledger's current state, or its state when it journalled this certificate."""
     proof = ledger.verify()
-    journalled = ledger.issued(certificate.key, certificate.digest)
+    journalled = ledger.issued(certificate.release_id, certificate.digest)
     if journalled is None or any(entry.seq > journalled.seq for entry in certificate.entries):
         # Another release may have written meanwhile.
-        balance = ledger.balance(certificate.key.dataset, through=proof.events)
+        balance = ledger.balance(certificate.release_id.dataset, through=proof.events)
         return Standing(proof.events, proof.head, _totals(balance))
     balance = ledger.balance_after(journalled)
     return Standing(journalled.seq - 1, journalled.previous, _totals(balance))

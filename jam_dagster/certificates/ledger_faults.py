@@ -14,7 +14,7 @@ from jam_dagster.privacy.ledger.policy import Holding, Policy, use
 
 if TYPE_CHECKING:
     from jam_dagster.certificates.certificate import Certificate
-    from jam_dagster.privacy import Event, Ledger, ReleaseKey
+    from jam_dagster.privacy import Event, Ledger, ReleaseId
 
 
 _HASH = re.compile(r"[0-9a-f]{64}")
@@ -50,7 +50,11 @@ def ledger_faults(certificate: Certificate, ledger: Ledger) -> Iterator[str]:
         yield "the certificate names no ledger"
         return
     journal = ledger.events()
-    events = [event for event in journal if event.key == certificate.key and Entry.is_listed(event)]
+    events = [
+        event
+        for event in journal
+        if event.release_id == certificate.release_id and Entry.is_listed(event)
+    ]
     there = tuple(Entry.of(event) for event in events)
     moving = [event for event in events if event.moves_amount]
     if moving and certificate.made != to_the_second(moving[-1].at):
@@ -82,8 +86,8 @@ def certified(certificate: Certificate, ledger: Ledger) -> bool | None:
     """
     digests = {
         event.digest
-        for event in ledger.events(certificate.key.dataset)
-        if event.key == certificate.key and event.kind.value == "certified"
+        for event in ledger.events(certificate.release_id.dataset)
+        if event.release_id == certificate.release_id and event.kind.value == "certified"
     }
     if certificate.domain.restricted and not digests:
         return None
@@ -99,13 +103,13 @@ def key_faults(certificate: Certificate, public: str, ledger: Ledger) -> Iterato
     signing = known.get(public)
     if signing is None:
         yield "the ledger does not know its key"
-    elif not signing.covers(ledger.issued(certificate.key, certificate.digest)):
+    elif not signing.covers(ledger.issued(certificate.release_id, certificate.digest)):
         yield "its key was revoked before the certificate was journalled"
 
 
 def _totals(journal: Sequence[Event], certificate: Certificate) -> dict[str, Any]:
     """Return the dataset's balance after a journal, in the period of the certificate."""
-    dataset = certificate.key.dataset
+    dataset = certificate.release_id.dataset
     last = _last(journal, "granted", dataset=dataset)
     if last is None:
         return {"granted_units": 0}
@@ -142,10 +146,10 @@ def _holdings(
     """Return the policy of a dataset's grant, and its reservations after a journal."""
     from jam_dagster.privacy.ledger.holdings import policy_of
 
-    accounts: dict[tuple[ReleaseKey | None, str, str], dict[str, list[Event]]] = {}
+    accounts: dict[tuple[ReleaseId | None, str, str], dict[str, list[Event]]] = {}
     for event in journal:
-        if event.dataset == dataset and event.key is not None and event.moves_amount:
-            kinds = accounts.setdefault((event.key, event.share, event.opening), {})
+        if event.dataset == dataset and event.release_id is not None and event.moves_amount:
+            kinds = accounts.setdefault((event.release_id, event.share, event.opening), {})
             kinds.setdefault(event.kind.value, []).append(event)
     holdings = []
     for kinds in accounts.values():
@@ -171,21 +175,21 @@ _AMOUNTS = ("reserved", "charged", "returned")
 
 
 def withdrawal_in(
-    ledger: Ledger, key: ReleaseKey, drawn_on: Sequence[ReleaseKey] = ()
+    ledger: Ledger, release_id: ReleaseId, drawn_on: Sequence[ReleaseId] = ()
 ) -> Withdrawal | None:
     """Return a ledger's withdrawal of a release, or of the first that it was drawn on, or None."""
     from jam_dagster.privacy.ledger.journal import withdrawal_of
 
-    journal = ledger.events(key.dataset)
-    for one in (key, *drawn_on):
+    journal = ledger.events(release_id.dataset)
+    for one in (release_id, *drawn_on):
         found = withdrawal_of(journal, one)
         if found is not None:
-            return Withdrawal(found.at[:10], found.reason, "" if one == key else str(one))
+            return Withdrawal(found.at[:10], found.reason, "" if one == release_id else str(one))
     return None
 
 
 def withdrawal_faults(certificate: Certificate, ledger: Ledger) -> Iterator[str]:
     """Yield the ledger's withdrawal of the certificate's release, or of one it was drawn on."""
-    found = withdrawal_in(ledger, certificate.key, certificate.drawn_on)
+    found = withdrawal_in(ledger, certificate.release_id, certificate.drawn_on)
     if found is not None:
         yield found.sentence

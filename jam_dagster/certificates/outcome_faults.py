@@ -15,7 +15,7 @@ from jam_dagster.common.choices import RECORDS_SHARE
 from jam_dagster.evaluation.workload_error import noisy_errors
 from jam_dagster.mechanisms.loops.transcript import subject_of
 from jam_dagster.privacy.accounting import UNITS_PER_RHO, rho_within, units_down, units_up
-from jam_dagster.privacy.ledger.key import canonical_json
+from jam_dagster.privacy.ledger.release_id import canonical_json
 from jam_dagster.privacy.noise.calls import CLOSE, COUNTS, RECORDS, SELECTION, VALUES, noise_fault
 from jam_dagster.privacy.outcome_store import (
     choice_digest,

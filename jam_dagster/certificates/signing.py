@@ -19,7 +19,7 @@ from jam_dagster.certificates.certificate import Certificate
 from jam_dagster.certificates.facts import Signature
 from jam_dagster.common.operating_system import sync_file
 from jam_dagster.errors import InputError
-from jam_dagster.privacy.ledger.key import canonical_json
+from jam_dagster.privacy.ledger.release_id import canonical_json
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from jam_dagster.privacy import ReleaseKey
+    from jam_dagster.privacy import ReleaseId
     from jam_dagster.tables import Domain
     from jam_dagster.tables.sources.dialect import Dialect
 
@@ -42,9 +42,9 @@ def digest_written(write: Callable[[IO[bytes]], object]) -> str:
     return hashing.digest.hexdigest()
 
 
-def run_digest(key: ReleaseKey, transcript: Transcript) -> str:
-    """Return the SHA-256 of a release's key and all measurements, both of which may leave."""
-    prefix = json.dumps(asdict(key), sort_keys=True).encode()
+def run_digest(release_id: ReleaseId, transcript: Transcript) -> str:
+    """Return the SHA-256 of a release's id and all measurements, both of which may leave."""
+    prefix = json.dumps(asdict(release_id), sort_keys=True).encode()
     return measurements_hash(transcript, prefix=prefix).hexdigest()
 
 

@@ -48,7 +48,7 @@ from jam_dagster.mechanisms.loops.transcript import measurements_hash
 from jam_dagster.mechanisms.registry import find_mechanism
 from jam_dagster.privacy import Budget
 from jam_dagster.privacy.accounting import units_down
-from jam_dagster.privacy.ledger.key import fingerprint_of
+from jam_dagster.privacy.ledger.release_id import fingerprint_of
 from jam_dagster.privacy.shares import EVALUATION, MECHANISM
 from jam_dagster.tables import PublicSources
 from jam_dagster.tables.sources.dialect import Dialect
@@ -195,7 +195,7 @@ def _error_faults(held: Held) -> Iterator[str]:
     if errors is None or len(calls) != 1:
         yield "no draw, or more than one, is stated for them"
         return
-    run = run_digest(certificate.key, held.transcript)
+    run = run_digest(certificate.release_id, held.transcript)
     records = held.transcript.records
     yield from error_faults(errors, calls[0], held.counts(), held.workload, records, run)
 
@@ -528,7 +528,7 @@ def _same_tables(held: Held) -> bool:
 def _same_chunks(held: Held) -> bool:
     """Return whether a table's file is what its chunks would be written to."""
     certificate, here = held.certificate, environment()
-    mark = run_digest(certificate.key, held.transcript)
+    mark = run_digest(certificate.release_id, held.transcript)
     form = ChunkFormat(held.domain, {RUN_ATTRIBUTE: mark})
     with closing(release_rows(held.model, held.transcript, held.seed, form=form)) as sampled:
         chunks = (chunk.table for chunk in sampled)

@@ -44,16 +44,17 @@ def show(
     """
     from jam_dagster.certificates import Certificate
     from jam_dagster.privacy import describe_rho
-    from jam_dagster.privacy.ledger.key import fingerprint_of
+    from jam_dagster.privacy.ledger.release_id import fingerprint_of
 
     certificate = Certificate.load(_path(where))
     if as_json:
         print_json(certificate.to_dict())
         return
-    key, asked = certificate.key, certificate.asked
-    partition = f", partition {key.partition}" if key.partition else ""
+    release_id, asked = certificate.release_id, certificate.asked
+    partition = f", partition {release_id.partition}" if release_id.partition else ""
     lines = {
-        "Release": f"{key.release}{partition}, edition {key.edition}, of {key.dataset}",
+        "Release": f"{release_id.release}{partition}, edition {release_id.edition}, "
+        f"of {release_id.dataset}",
         "Guarantee": f"epsilon {asked.epsilon:g} at delta {asked.delta:g}",
         "Protects": certificate.neighbours.describe(),
         "Spent": describe_rho(certificate.rho_spent, asked.delta) if certificate.draws else "0",
@@ -255,12 +256,12 @@ def withdraw(
         raise InputError("No ledger was charged for this release: nothing knows of its certificate")
     # The digest of a certificate whose domain nothing paid for stays out of the journal.
     restricted = certificate.domain.restricted
-    digest = certificate.key.digest if restricted else certificate.digest
-    event = Ledger(ledger).withdraw(certificate.key, digest, reason=reason)
+    digest = certificate.release_id.digest if restricted else certificate.digest
+    event = Ledger(ledger).withdraw(certificate.release_id, digest, reason=reason)
     print_result(
         event_in_json(event),
-        f"The certificate {certificate.digest[:12]} of the {certificate.key} of {event.dataset} "
-        f"was withdrawn on {event.at[:10]}: {event.reason}",
+        f"The certificate {certificate.digest[:12]} of the {certificate.release_id} of "
+        f"{event.dataset} was withdrawn on {event.at[:10]}: {event.reason}",
         as_json=as_json,
     )
 

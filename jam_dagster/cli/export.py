@@ -52,7 +52,7 @@ def marginals(
         held.transcript,
         held.domain,
         out,
-        release=certificate.key.release,
+        release=certificate.release_id.release,
         budget=(certificate.asked.epsilon, certificate.asked.delta),
         parquet=parquet,
     )

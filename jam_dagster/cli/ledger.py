@@ -354,8 +354,9 @@ def close(
     meant = [
         one
         for one in known
-        if (one.key.release, one.key.partition, one.key.edition) == (release, partition, edition)
-        and one.key.specification.startswith(specification)
+        if (one.release_id.release, one.release_id.partition, one.release_id.edition)
+        == (release, partition, edition)
+        and one.release_id.specification.startswith(specification)
     ]
     still_open = [one for one in meant if not one.closed]
     if len(still_open) > 1:
@@ -372,21 +373,25 @@ def close(
     closed = (still_open or meant)[-1]
     returned = closed.close(reason) if still_open else 0.0
     left = opened.balance(dataset).remaining
-    said = f"The {closed.key} has ended before: nothing returns."
+    said = f"The {closed.release_id} has ended before: nothing returns."
     if still_open:
         said = (
-            f"The {closed.key} is closed; {describe_rho(returned, delta)} returns to {dataset}, "
-            f"of which {describe_rho(left, delta)} is left."
+            f"The {closed.release_id} is closed; {describe_rho(returned, delta)} returns to "
+            f"{dataset}, of which {describe_rho(left, delta)} is left."
         )
     print_result(
-        {**vars(closed.key), "rho_returned": returned, "rho_remaining": left}, said, as_json=as_json
+        {**vars(closed.release_id), "rho_returned": returned, "rho_remaining": left},
+        said,
+        as_json=as_json,
     )
 
 
 def _open_text(releases: list[Reservation]) -> str:
     if not releases:
         return "None is open."
-    listed = [f"{one.key}, specification {one.key.specification[:12]}" for one in releases]
+    listed = [
+        f"{one.release_id}, specification {one.release_id.specification[:12]}" for one in releases
+    ]
     return f"Open: {'; '.join(listed)}."
 
 

@@ -20,7 +20,7 @@ from jam_dagster.cli.options import (
 from jam_dagster.errors import InputError
 
 if TYPE_CHECKING:
-    from jam_dagster.privacy import Balance, Event, ReleaseKey
+    from jam_dagster.privacy import Balance, Event, ReleaseId
 
 
 def approve(
@@ -64,9 +64,9 @@ def approve(
     The approval is of exactly that specification: a change of epsilon, mechanism, workload or
     domain needs another one. The engineer's `jam-dagster plan` shows the same digest.
     """
-    from jam_dagster.privacy import Ledger, ReleaseKey
+    from jam_dagster.privacy import Ledger, ReleaseId
     from jam_dagster.privacy.ledger.approval import ALL_PARTITIONS
-    from jam_dagster.privacy.ledger.key import check_digest
+    from jam_dagster.privacy.ledger.release_id import check_digest
 
     check_reason(reason)
     # An approval is of exactly one specification: the beginning of a digest will not do.
@@ -76,30 +76,30 @@ def approve(
     if withdraw and epsilon is not None:
         raise InputError("--withdraw takes back the whole approval: drop --epsilon.")
     which = ALL_PARTITIONS if all_partitions else partition
-    key = ReleaseKey(dataset, release, specification, which, edition)
+    release_id = ReleaseId(dataset, release, specification, which, edition)
     opened = Ledger(ledger)
     if withdraw:
-        event = opened.withdraw_approval(key, reason=reason)
-        said = f"No longer approved: {_key_text(key)}."
+        event = opened.withdraw_approval(release_id, reason=reason)
+        said = f"No longer approved: {_id_text(release_id)}."
     else:
-        event = opened.approve(key, epsilon=epsilon, reason=reason)
+        event = opened.approve(release_id, epsilon=epsilon, reason=reason)
         limit = _limit(event, opened.balance(dataset))
-        said = f"Approved: {_key_text(key)}. It may reserve {limit}."
+        said = f"Approved: {_id_text(release_id)}. It may reserve {limit}."
     print_result(event_in_json(event), said, as_json=as_json)
 
 
-def _key_text(key: ReleaseKey | None) -> str:
-    """Return a release key in words, with all partitions and the whole digest."""
+def _id_text(release_id: ReleaseId | None) -> str:
+    """Return a release's id in words, with all partitions and the whole digest."""
     from jam_dagster.privacy.ledger.approval import ALL_PARTITIONS
 
-    if key is None:
+    if release_id is None:
         return "no release"
-    partition = f", partition {key.partition!r}" if key.partition else ""
-    if key.partition == ALL_PARTITIONS:
+    partition = f", partition {release_id.partition!r}" if release_id.partition else ""
+    if release_id.partition == ALL_PARTITIONS:
         partition = ", all partitions"
     return (
-        f"release {key.release!r}{partition}, edition {key.edition!r}, of {key.dataset}, "
-        f"specification {key.specification}"
+        f"release {release_id.release!r}{partition}, edition {release_id.edition!r}, of "
+        f"{release_id.dataset}, specification {release_id.specification}"
     )
 
 
@@ -120,7 +120,7 @@ def approval_lines(balance: Balance, approved: tuple[Event, ...]) -> list[str]:
         by = f" by {event.by}" if event.by else ""
         reason = f": {event.reason}" if event.reason else ""
         lines.append(
-            f"Approved and not reserved yet: {_key_text(event.key)}, for {_limit(event, balance)}, "
-            f"on {event.at[:10]}{by}{reason}."
+            f"Approved and not reserved yet: {_id_text(event.release_id)}, for "
+            f"{_limit(event, balance)}, on {event.at[:10]}{by}{reason}."
         )
     return lines

@@ -52,7 +52,8 @@ def after_another(balance: Balance, events: list[Event]) -> int | None:
     size = sum(
         one.units
         for one in events
-        if (one.kind.value, one.key, one.opening) == ("reserved", last.key, last.opening)
+        if (one.kind.value, one.release_id, one.opening)
+        == ("reserved", last.release_id, last.opening)
     )
     # The next release is of a partition that has released nothing yet.
     return balance.remaining_units_after(size, ANOTHER if last.partition else "")

@@ -20,7 +20,7 @@ from jam_dagster.privacy.accounting import (
     rho_within,
 )
 from jam_dagster.privacy.draws import Draws
-from jam_dagster.privacy.ledger.key import ReleaseKey
+from jam_dagster.privacy.ledger.release_id import ReleaseId
 from jam_dagster.privacy.noise.base import Noise
 from jam_dagster.privacy.noise.calls import NoiseCall
 from jam_dagster.privacy.noise.exact import ExactNoise
@@ -54,7 +54,7 @@ __all__ = [
     "NoiseCall",
     "Policy",
     "Protection",
-    "ReleaseKey",
+    "ReleaseId",
     "Reservation",
     "SeededNoise",
     "UnledgeredAccount",

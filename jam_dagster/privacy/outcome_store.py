@@ -13,7 +13,7 @@ import numpy as np
 
 from jam_dagster.common.files import read_plain, write_whole
 from jam_dagster.errors import DamagedOutcomeError
-from jam_dagster.privacy.ledger.key import canonical_digest
+from jam_dagster.privacy.ledger.release_id import canonical_digest
 
 if TYPE_CHECKING:
     from upath import UPath

@@ -56,7 +56,7 @@ def stored_secret(folder: Path, *, make: bool) -> bytes:
 def keyed_contents(secret: bytes, release: str, contents: str) -> str:
     """Return the keyed digest of a digest of private records; it reveals nothing without the key.
 
-    `release` is the digest of the release's key: two releases of one table have two of them.
+    `release` is the digest of the release's id: two releases of one table have two of them.
     """
     text = f"jam contents\0{release}\0{contents}".encode()
     return hmac.new(secret, text, "sha256").hexdigest()

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
     from jam_dagster.evaluation import ExpectationResult
     from jam_dagster.mechanisms.loops.rows import SampledRows
-    from jam_dagster.privacy import ReleaseKey
+    from jam_dagster.privacy import ReleaseId
     from jam_dagster.release.funding import Funding
     from jam_dagster.release.place import Place
     from jam_dagster.release.spec import ReleaseSpec
@@ -493,7 +493,7 @@ class Engine:
 
     def _was_made(self, run: ReleaseRun) -> bool:
         """Whether a run is the one that was made for this release, with its budget."""
-        partition, domain = run.release.key.partition, run.model.domain
+        partition, domain = run.release.release_id.partition, run.model.domain
         wanted = ReleaseIdentity.of(self.spec, domain, partition)
         return run.release == wanted and self.funding.has_made(run)
 
@@ -501,9 +501,9 @@ class Engine:
         """Raise InputError unless a run is the one that was made."""
         if not self._was_made(run):
             raise InputError(
-                f"The run of release {run.release.key.release} in {self.place.name} is not the one"
-                " that was made. Run the release again, which charges nothing: it repeats from the"
-                " stored draws."
+                f"The run of release {run.release.release_id.release} in {self.place.name} is not "
+                "the one that was made. Run the release again, which charges nothing: it repeats "
+                "from the stored draws."
             )
 
     def report(
@@ -536,18 +536,18 @@ class Engine:
         bounds = known_bounds(run.transcript, run.model.domain, workload, released=counts)
         # Rendering a page again reproduces the certified one exactly.
         at, remaining = self.funding.ended() or (datetime.now(UTC), None)
-        key = run.release.key
+        release_id = run.release.release_id
         public_source = "" if self.spec.public is None else self.spec.public.describe()
         facts = {"public_source": public_source, **more}
         return render_report(
             ReportFacts(
-                release=key.release,
-                dataset=key.dataset,
+                release=release_id.release,
+                dataset=release_id.dataset,
                 epsilon=run.release.epsilon,
                 delta=run.release.delta,
                 reserved=run.release.shares,
-                partition=key.partition,
-                edition=key.edition,
+                partition=release_id.partition,
+                edition=release_id.edition,
                 made=at,
                 run=run.digest,
                 remaining_epsilon=remaining,
@@ -573,7 +573,7 @@ class Engine:
         *,
         fresh: bool = False,
         made: Mapping[str, str] | None = None,
-        drawn_on: Sequence[ReleaseKey] = (),
+        drawn_on: Sequence[ReleaseId] = (),
     ) -> Certificate:
         """Issue the certificate over the files of the release.
 
@@ -599,7 +599,7 @@ class Engine:
         self._check_run(run)
         released, funding = run.release, self.funding
         terms = ReleaseTerms(
-            key=released.key,
+            release_id=released.release_id,
             specification=self.spec.specified(run.model.domain),
             asked=RequestedBudget(released.epsilon, released.delta, released.shares),
             source_restriction=self.spec.private.restricted_because,

@@ -14,13 +14,13 @@ from jam_dagster.common.operating_system import check_locks
 from jam_dagster.common.redaction import keeping_details
 from jam_dagster.errors import BudgetError, SourceBindingError, SpecificationError
 from jam_dagster.privacy import Draws, MemoryStore, UnledgeredAccount, make_noise
-from jam_dagster.privacy.ledger.key import COMMAND_LINE
+from jam_dagster.privacy.ledger.release_id import COMMAND_LINE
 from jam_dagster.privacy.outcome_store import uncharged
 from jam_dagster.release.place import ANOTHER_EDITION
 
 if TYPE_CHECKING:
     from jam_dagster.certificates.signing import Signer
-    from jam_dagster.privacy import Budget, Event, Ledger, Protection, ReleaseKey, Reservation
+    from jam_dagster.privacy import Budget, Event, Ledger, Protection, ReleaseId, Reservation
     from jam_dagster.privacy.ledger.source_binding import SourceBinding
     from jam_dagster.release.place import Place, StoredDraws
     from jam_dagster.release.run import ReleaseRun
@@ -112,7 +112,7 @@ class LedgerFunding:
     """
 
     ledger: Ledger
-    key: ReleaseKey
+    release_id: ReleaseId
     shares: Mapping[str, float]
     protection: Protection
     place: Place
@@ -137,7 +137,7 @@ class LedgerFunding:
         """
         if self._check_draws():
             self.ledger.check(
-                self.key,
+                self.release_id,
                 self.shares,
                 neighbours=self.protection.neighbours,
                 source=self._binding(),
@@ -161,30 +161,31 @@ class LedgerFunding:
                 "persons a column names: protect add_remove neighbours (privacy.neighbours), which "
                 "measure that number, or leave the unit out if each record is a person."
             )
-        ledger, key = self.ledger, self.key
+        ledger, release_id = self.ledger, self.release_id
         # A key that could not sign the certificate in the end is refused before anything is drawn.
         if self.signer is not None:
             ledger.keys.check(self.signer.public)
         stored = self.place.files
-        journal = ledger.events(key.dataset) if ledger.exists else []
+        journal = ledger.events(release_id.dataset) if ledger.exists else []
         if not journal:
             self._check_grants()
-        of_release = [one for one in journal if one.key == key]
+        of_release = [one for one in journal if one.release_id == release_id]
         charges = [one for one in of_release if one.kind == Kind.CHARGED]
         if uncharged(stored, [one.step for one in charges]):
             raise BudgetError(
-                f"{self.place.name} holds draws of release {key.release}, edition {key.edition}, "
-                "that this ledger never charged: it is another ledger, or an older copy of the one "
-                f"that did ({ledger.location}). Use the ledger that did, or {ANOTHER_EDITION}."
+                f"{self.place.name} holds draws of release {release_id.release}, edition "
+                f"{release_id.edition}, that this ledger never charged: it is another ledger, or "
+                f"an older copy of the one that did ({ledger.location}). Use the ledger that did, "
+                f"or {ANOTHER_EDITION}."
             )
         # A release that was charged, and whose shares are all closed, draws nothing more.
         if not charges or not _has_ended(of_release):
             self._check_memory()
         if charges and not self.place.has_begun:
             raise BudgetError(
-                f"The ledger {ledger.location} has already charged {key}, but its draws are not in "
-                f"{self.place.name}. {_whereabouts(charges)}Bring them back, which costs nothing, "
-                f"or {ANOTHER_EDITION}."
+                f"The ledger {ledger.location} has already charged {release_id}, but its draws are "
+                f"not in {self.place.name}. {_whereabouts(charges)}Bring them back, which costs "
+                f"nothing, or {ANOTHER_EDITION}."
             )
         if journal:
             self._check_links()
@@ -192,7 +193,7 @@ class LedgerFunding:
 
     def _check_grants(self) -> None:
         """Raise if the dataset has no budget, unless a new ledger grants it one."""
-        ledger, dataset = self.ledger, self.key.dataset
+        ledger, dataset = self.ledger, self.release_id.dataset
         datasets = ledger.datasets()
         if datasets or self.grants is None or (ledger.exists and ledger.by_hand()):
             from jam_dagster.privacy.ledger.commands import grant_command
@@ -207,19 +208,19 @@ class LedgerFunding:
 
             # After a grant without records_public, the ledger is not new for a run that adds it.
             raise SourceBindingError(
-                f"{records_shown(self.key)}, and their number is no secret, let the new ledger's "
-                "grant say so: --records-public (records_public=True in Python)"
+                f"{records_shown(self.release_id)}, and their number is no secret, let the new "
+                "ledger's grant say so: --records-public (records_public=True in Python)"
             )
 
     def _check_links(self) -> None:
         """Raise if partitions are disjoint and another one could read the file by a link."""
-        if not (self.linked and self.key.partition):
+        if not (self.linked and self.release_id.partition):
             return
-        if self.ledger.balance(self.key.dataset).policy.parallel:
+        if self.ledger.balance(self.release_id.dataset).policy.parallel:
             raise SourceBindingError(
                 f"{self.linked} has another name, by a hard link, and partitions of "
-                f"{self.key.dataset!r} are granted as disjoint: another partition could read the "
-                "same people by that name. Copy the file, and name the copy"
+                f"{self.release_id.dataset!r} are granted as disjoint: another partition could "
+                "read the same people by that name. Copy the file, and name the copy"
             )
 
     def _check_memory(self) -> None:
@@ -231,24 +232,24 @@ class LedgerFunding:
 
         # Draws are listed before the ledger is read: a concurrent run charges, and then stores.
         stored = [one for one in self.place.stored() if one.files]
-        charged: dict[ReleaseKey, set[str]] = {}
-        for event in self.ledger.events(self.key.dataset) if stored else ():
-            if event.key is not None and event.kind == Kind.CHARGED:
-                charged.setdefault(event.key, set()).add(event.step)
+        charged: dict[ReleaseId, set[str]] = {}
+        for event in self.ledger.events(self.release_id.dataset) if stored else ():
+            if event.release_id is not None and event.kind == Kind.CHARGED:
+                charged.setdefault(event.release_id, set()).add(event.step)
         for one in stored:
-            key = one.key(charged)
-            if key is not None and key.dataset == self.key.dataset:
-                self._check_charged(one, key, charged)
+            release_id = one.release_id(charged)
+            if release_id is not None and release_id.dataset == self.release_id.dataset:
+                self._check_charged(one, release_id, charged)
 
     def _check_charged(
-        self, stored: StoredDraws, key: ReleaseKey, charged: Mapping[ReleaseKey, set[str]]
+        self, stored: StoredDraws, release_id: ReleaseId, charged: Mapping[ReleaseId, set[str]]
     ) -> None:
-        if forgotten := uncharged(stored.files, charged.get(key, ())):
+        if forgotten := uncharged(stored.files, charged.get(release_id, ())):
             raise BudgetError(
-                f"There are {len(forgotten)} draws of {key} of protected dataset "
-                f"{key.dataset!r} that this ledger never charged ({stored.where}): it is an older "
-                "copy of the ledger that did. Restore the newer one. If that is gone for good, "
-                f"lower the dataset's budget by what it spent, then move {stored.where} away."
+                f"There are {len(forgotten)} draws of {release_id} of protected dataset "
+                f"{release_id.dataset!r} that this ledger never charged ({stored.where}): it is an "
+                "older copy of the ledger that did. Restore the newer one. If that is gone for "
+                f"good, lower the dataset's budget by what it spent, then move {stored.where} away."
             )
 
     def reserve(self) -> None:
@@ -266,29 +267,29 @@ class LedgerFunding:
         for other in self._abandoned:
             self.notify(
                 f"The {other} of dataset {other.dataset!r} had the same specification, and no "
-                f"draw: its reservation is taken over by release {self.key.release!r}."
+                f"draw: its reservation is taken over by release {self.release_id.release!r}."
             )
 
     def _grant(self, budget: Budget) -> None:
         from jam_dagster.privacy import Policy
 
         self.ledger.grant(
-            self.key.dataset,
+            self.release_id.dataset,
             epsilon=budget.epsilon,
             delta=budget.delta,
             policy=Policy(records="public" if self.records_public else "private"),
             reason="new ledger: what its first release asks for",
         )
         self.notify(
-            f"The ledger {self.ledger.location} is new: the dataset {self.key.dataset!r} was "
-            f"granted exactly what this release asks for, epsilon {budget.epsilon:g} at delta "
+            f"The ledger {self.ledger.location} is new: the dataset {self.release_id.dataset!r} "
+            f"was granted exactly what this release asks for, epsilon {budget.epsilon:g} at delta "
             f"{budget.delta:g}."
         )
 
     @cached_property
     def _reservation(self) -> Reservation:
         return self.ledger.open_release(
-            self.key,
+            self.release_id,
             self.shares,
             neighbours=self.protection.neighbours,
             source=self._binding(make=True),
@@ -297,7 +298,7 @@ class LedgerFunding:
         )
 
     @cached_property
-    def _abandoned(self) -> tuple[ReleaseKey, ...]:
+    def _abandoned(self) -> tuple[ReleaseId, ...]:
         """The same release under other names, which the command line reserved and never drew.
 
         It names a release after its folder by default. No running process claims these releases.
@@ -308,30 +309,33 @@ class LedgerFunding:
         if not (self.run_id.startswith(COMMAND_LINE) and self.ledger.exists):
             return ()
         reserved = {
-            event.key: event.run_id
-            for event in self.ledger.events(self.key.dataset)
-            if event.key is not None and event.kind == Kind.RESERVED
+            event.release_id: event.run_id
+            for event in self.ledger.events(self.release_id.dataset)
+            if event.release_id is not None and event.kind == Kind.RESERVED
         }
         found = []
-        for key, run_id in reserved.items():
-            same = replace(key, release=self.key.release) == self.key and key != self.key
-            if same and run_id.startswith(COMMAND_LINE) and self._is_abandoned(key):
-                found.append(key)
+        for release_id, run_id in reserved.items():
+            same = (
+                replace(release_id, release=self.release_id.release) == self.release_id
+                and release_id != self.release_id
+            )
+            if same and run_id.startswith(COMMAND_LINE) and self._is_abandoned(release_id):
+                found.append(release_id)
         return tuple(found)
 
-    def _is_abandoned(self, key: ReleaseKey) -> bool:
-        reservation = self.ledger.reservation(key)
+    def _is_abandoned(self, release_id: ReleaseId) -> bool:
+        reservation = self.ledger.reservation(release_id)
         if reservation is None or reservation.closed or self._has_begun(reservation):
             return False
         try:
-            with self.ledger.claim(key):
+            with self.ledger.claim(release_id):
                 return True
         except BudgetError:
             return False
 
     def _has_begun(self, reservation: Reservation) -> bool:
         """Return whether a release was charged, or has counted its records."""
-        return reservation.spent > 0 or self.ledger.records(reservation.key) is not None
+        return reservation.spent > 0 or self.ledger.records(reservation.release_id) is not None
 
     def _binding(self, *, make: bool = False) -> SourceBinding | None:
         """Return the source's binding; None if the step reads no source."""
@@ -343,14 +347,14 @@ class LedgerFunding:
 
     def exclusive(self) -> AbstractContextManager[None]:
         """Keep other runs from drawing for this release; see `jam_dagster.privacy.Ledger.claim`."""
-        return self.ledger.claim(self.key)
+        return self.ledger.claim(self.release_id)
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
         """Journal the attempt, and keep why it fails; see `jam_dagster.privacy.Ledger.attempt`."""
         with (
             self.ledger.attempt(
-                self.key,
+                self.release_id,
                 neighbours=self.protection.neighbours,
                 source=self._binding(make=True),
                 run_id=self.run_id,
@@ -377,22 +381,22 @@ class LedgerFunding:
 
     def keep_digest(self, run: ReleaseRun) -> None:
         """Journal the digest of a run; see `jam_dagster.privacy.Ledger.ran`."""
-        self.ledger.ran(self.key, run.known_by, run_id=self.run_id)
+        self.ledger.ran(self.release_id, run.known_by, run_id=self.run_id)
 
     @property
     def has_drawn(self) -> bool:
         """Whether the ledger was charged for the release; see `Ledger.has_drawn`."""
-        return self.ledger.has_drawn(self.key)
+        return self.ledger.has_drawn(self.release_id)
 
     def has_made(self, run: ReleaseRun) -> bool:
         """Return whether the ledger has the digest of a run as its release's last."""
-        return self.ledger.last_run(run.release.key) == run.known_by
+        return self.ledger.last_run(run.release.release_id) == run.known_by
 
     def after_interrupt(self, again: str) -> str:
         """Return how to resume, or who must first acknowledge the failed attempts."""
         from jam_dagster.privacy.ledger.commands import acknowledge_command
 
-        ledger, dataset = self.ledger, self.key.dataset
+        ledger, dataset = self.ledger, self.release_id.dataset
         allowed = ledger.balance(dataset).attempts
         left = allowed - len(ledger.open_attempts(dataset))
         resumes = f"{again} resumes where this run stopped: no stored draw is paid for again."
@@ -412,26 +416,28 @@ class LedgerFunding:
         from jam_dagster.privacy import describe_rho
         from jam_dagster.privacy.ledger.commands import close_command
 
-        ledger, key = self.ledger, self.key
-        reservation = ledger.reservation(key)
+        ledger, release_id = self.ledger, self.release_id
+        reservation = ledger.reservation(release_id)
         if reservation is None or reservation.closed or self._has_begun(reservation):
             return ""
-        reserved = describe_rho(sum(reservation.shares.values()), ledger.balance(key.dataset).delta)
+        reserved = describe_rho(
+            sum(reservation.shares.values()), ledger.balance(release_id.dataset).delta
+        )
         return (
-            f"The {key} of dataset {key.dataset!r} keeps its reservation of {reserved}, and was "
-            "charged nothing. The same specification uses it, in any folder. To return it, run "
-            f"`{close_command(ledger.location, key)}`."
+            f"The {release_id} of dataset {release_id.dataset!r} keeps its reservation of "
+            f"{reserved}, and was charged nothing. The same specification uses it, in any folder. "
+            f"To return it, run `{close_command(ledger.location, release_id)}`."
         )
 
     @property
     def spent(self) -> float:
         """The rho charged to the release, by this run and by earlier ones."""
-        reservation = self.ledger.reservation(self.key)
+        reservation = self.ledger.reservation(self.release_id)
         return 0.0 if reservation is None else reservation.spent
 
     def ended(self) -> tuple[datetime, float] | None:
         """Return when the release ended, with the budget left then: a repeat states the same."""
-        at, balance = self.ledger.ended(self.key)
+        at, balance = self.ledger.ended(self.release_id)
         return datetime.fromisoformat(at), balance.remaining_epsilon
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from jam_dagster.common.files import OWNER_ONLY, write_whole
 from jam_dagster.errors import BudgetError, InputError
 from jam_dagster.mechanisms import Transcript
-from jam_dagster.privacy import DirectoryStore, MemoryStore, ReleaseKey
+from jam_dagster.privacy import DirectoryStore, MemoryStore, ReleaseId
 from jam_dagster.privacy.private_store import (
     CONTENTS_FOLDER,
     FAILURES,
@@ -55,7 +55,7 @@ class Fingerprint:
     """The inputs of a release, from public facts only, to detect that they changed between runs.
 
     `public` is empty if there are no public tables, or their encoding comes from private data.
-    `restricted_domain` is the domain if it comes from private data; the release's key covers any
+    `restricted_domain` is the domain if it comes from private data; the release's id covers any
     other. `contents` is a digest of private records, if only they show that a table changed. It is
     private, and must be keyed before it is kept. A private table that was not `opened` is neither
     known nor compared.
@@ -73,10 +73,10 @@ class Fingerprint:
 
 
 @cache
-def archive_name(key: ReleaseKey) -> str:
+def archive_name(release_id: ReleaseId) -> str:
     """Return the name of a release's folder in a store, which no other release has."""
-    text = json.dumps(asdict(key), sort_keys=True)
-    return f"edition-{key.edition}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    text = json.dumps(asdict(release_id), sort_keys=True)
+    return f"edition-{release_id.edition}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
 @dataclass(frozen=True)
@@ -87,19 +87,19 @@ class StoredDraws:
     files: frozenset[str]
     where: str = ""
 
-    def key(self, charged: Collection[ReleaseKey]) -> ReleaseKey | None:
+    def release_id(self, charged: Collection[ReleaseId]) -> ReleaseId | None:
         """Return the charged release that the folder is named after, or the described one."""
-        known = {archive_name(key): key for key in charged}
-        return known.get(self.folder.name) or self.read_key()
+        known = {archive_name(release_id): release_id for release_id in charged}
+        return known.get(self.folder.name) or self.read_id()
 
-    def read_key(self) -> ReleaseKey | None:
+    def read_id(self) -> ReleaseId | None:
         """Return the release of the description; None if that is missing, or of research."""
         path = self.folder / DESCRIPTION
         if not path.exists():
             return None
         try:
-            key = json.loads(path.read_text())["key"]
-            return None if key is None else ReleaseKey(**key)
+            release_id = json.loads(path.read_text())["key"]
+            return None if release_id is None else ReleaseId(**release_id)
         except (ValueError, KeyError, TypeError):
             raise BudgetError(
                 f"{path} cannot be read, so the ledger cannot be compared with the draws next to"
@@ -200,7 +200,7 @@ class FilePlace(Place):
     def __init__(
         self,
         root: Path | UPath,
-        key: ReleaseKey,
+        release_id: ReleaseId,
         *,
         run: Path | UPath,
         spec: ReleaseSpec | None = None,
@@ -210,7 +210,7 @@ class FilePlace(Place):
     ) -> None:
         super().__init__()
         self.root = root
-        self._key = key
+        self._release_id = release_id
         self._run = run
         self._spec = spec
         self._domain = domain
@@ -221,9 +221,9 @@ class FilePlace(Place):
             self.outcomes = self._directory
 
     @property
-    def key(self) -> ReleaseKey:
+    def release_id(self) -> ReleaseId:
         """The release."""
-        return self._key
+        return self._release_id
 
     @property
     def _directory(self) -> DirectoryStore:
@@ -281,7 +281,7 @@ class FilePlace(Place):
     def _has_run(self) -> bool:
         """Whether the stored run is this release's."""
         found = identity_in(self._run) if self._exact else None
-        return found is not None and found.key == self._key
+        return found is not None and found.release_id == self._release_id
 
     @property
     def has_contents(self) -> bool:
@@ -328,7 +328,7 @@ class FilePlace(Place):
 
     @property
     def _row_key_file(self) -> Path | UPath:
-        which = json.dumps([self._key.edition, self._key.partition])
+        which = json.dumps([self._release_id.edition, self._release_id.partition])
         name = f"{hashlib.sha256(which.encode()).hexdigest()[:16]}.key"
         return _given(self._restricted) / "row_limit" / name
 
@@ -361,7 +361,7 @@ class FilePlace(Place):
             raise AssertionError("a step that only reads outcomes begins no release")
         described: dict[str, Any] = {
             "noise": spec.privacy.noise,
-            "key": asdict(self._key) if spec.exact else None,
+            "key": asdict(self._release_id) if spec.exact else None,
             "specification": spec.specified(domain),
             "public": data.public_digest,
         }
@@ -372,11 +372,13 @@ class FilePlace(Place):
     def _keyed_contents(self, data: Fingerprint) -> str | None:
         if data.contents is None:
             return None
-        return keyed_contents(self._source_secret(make=True), self._key.digest, data.contents)
+        return keyed_contents(
+            self._source_secret(make=True), self._release_id.digest, data.contents
+        )
 
     @property
     def _inputs_file(self) -> Path | UPath:
-        return _given(self._private) / CONTENTS_FOLDER / f"{self._key.digest}.json"
+        return _given(self._private) / CONTENTS_FOLDER / f"{self._release_id.digest}.json"
 
     def _kept_inputs(self) -> dict[str, Any]:
         """Return the digests of private records and of public tables; empty if they are lost."""
@@ -413,9 +415,9 @@ class FilePlace(Place):
 
     def _changed(self, what: list[str]) -> InputError:
         return InputError(
-            f"{self.name} holds draws of release {self._key.release}, edition {self._key.edition},"
-            f" with another {' and another '.join(what)}: restore the old data, or"
-            f" {ANOTHER_EDITION}."
+            f"{self.name} holds draws of release {self._release_id.release}, edition "
+            f"{self._release_id.edition}, with another {' and another '.join(what)}: "
+            f"restore the old data, or {ANOTHER_EDITION}."
         )
 
     def finished(self) -> ReleaseRun | None:
@@ -433,9 +435,11 @@ class FilePlace(Place):
 
     def keep_failure(self, attempt: str, text: str) -> None:
         """Keep why an attempt to open the private table failed, for its owner alone."""
-        key = asdict(self._key) if self._exact else {"release": self._key.release}
+        release_id = (
+            asdict(self._release_id) if self._exact else {"release": self._release_id.release}
+        )
         folder = _given(self._restricted)
-        keep_failure(self._write_private, folder, failure_of(key), attempt, text)
+        keep_failure(self._write_private, folder, failure_of(release_id), attempt, text)
 
 
 def keep_failure(
@@ -475,7 +479,7 @@ class FolderPlace(FilePlace):
         folder: ReleaseFolder,
         spec: ReleaseSpec,
         domain: Domain,
-        key: ReleaseKey,
+        release_id: ReleaseId,
         *,
         ledger: Ledger | None,
         private_store: Path | None = None,
@@ -492,7 +496,7 @@ class FolderPlace(FilePlace):
             )
         super().__init__(
             folder.path,
-            key,
+            release_id,
             run=folder.path,
             spec=spec,
             domain=domain,
@@ -530,12 +534,14 @@ class FolderPlace(FilePlace):
         if there["noise"] != "exact":
             return
         if not self._belongs:
-            key = there["key"]
-            partition = f", partition {key['partition']}" if key.get("partition") else ""
+            release_id = there["key"]
+            partition = (
+                f", partition {release_id['partition']}" if release_id.get("partition") else ""
+            )
             raise InputError(
                 f"The release's folder {self.folder.path} (--out) holds the charged release "
-                f"{key['release']!r}, edition {key['edition']}{partition}, of {key['dataset']!r}, "
-                "made with "
+                f"{release_id['release']!r}, edition {release_id['edition']}{partition}, of "
+                f"{release_id['dataset']!r}, made with "
                 "other parameters, another domain or under another name: name a new folder or, "
                 "where none was named, another release."
             )
@@ -546,7 +552,7 @@ class FolderPlace(FilePlace):
         if not self._exact or not self.folder.release.exists():
             return False
         there = self.folder.described()
-        return there["noise"] == "exact" and bool(there["key"] == asdict(self._key))
+        return there["noise"] == "exact" and bool(there["key"] == asdict(self._release_id))
 
     def begin(self, data: Fingerprint, *, drawn: bool) -> None:
         """Claim the folder for this release, if its data are those of earlier draws.

@@ -18,7 +18,7 @@ from jam_dagster.common.json_text import parse_json
 from jam_dagster.errors import InputError
 from jam_dagster.evaluation import WorkloadErrors
 from jam_dagster.mechanisms import MechanismResult, Transcript, load_model
-from jam_dagster.privacy import ReleaseKey
+from jam_dagster.privacy import ReleaseId
 
 if TYPE_CHECKING:
     from upath import UPath
@@ -34,11 +34,11 @@ RUN_FILE = "run.json"
 class ReleaseIdentity:
     """The release of a run, with its guarantees.
 
-    For seeded noise, which no ledger knows, the key holds the seed by its specification's digest.
+    For seeded noise, which no ledger knows, the id holds the seed by its specification's digest.
     `shares` are in rho.
     """
 
-    key: ReleaseKey
+    release_id: ReleaseId
     epsilon: float
     delta: float
     shares: Mapping[str, float]
@@ -47,16 +47,18 @@ class ReleaseIdentity:
     def of(cls, spec: ReleaseSpec, domain: Domain | None, partition: str) -> ReleaseIdentity:
         """Return the identity of the release that is configured now."""
         privacy = spec.privacy
-        return cls(spec.key(domain, partition), privacy.epsilon, privacy.delta, spec.shares)
+        return cls(spec.release_id(domain, partition), privacy.epsilon, privacy.delta, spec.shares)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the identity as JSON holds it."""
-        return asdict(self)
+        content = asdict(self)
+        return {"key": content.pop("release_id"), **content}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> ReleaseIdentity:
         """Return the identity that `to_dict` described."""
-        return cls(**{**content, "key": ReleaseKey(**content["key"])})
+        guarantees = {name: value for name, value in content.items() if name != "key"}
+        return cls(ReleaseId(**content["key"]), **guarantees)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +74,7 @@ class ReleaseRun(MechanismResult):
     @cached_property
     def digest(self) -> str:
         """See `run_digest`."""
-        return run_digest(self.release.key, self.transcript)
+        return run_digest(self.release.release_id, self.transcript)
 
     @property
     def known_by(self) -> str:

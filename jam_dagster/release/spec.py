@@ -25,8 +25,8 @@ from jam_dagster.keys import (
     WorkloadSpec,
 )
 from jam_dagster.mechanisms.configuration import KEY, check_public
-from jam_dagster.privacy import Budget, Neighbours, Protection, ReleaseKey
-from jam_dagster.privacy.ledger.key import canonical_digest, specification_of
+from jam_dagster.privacy import Budget, Neighbours, Protection, ReleaseId
+from jam_dagster.privacy.ledger.release_id import canonical_digest, specification_of
 from jam_dagster.privacy.shares import EVALUATION, MECHANISM
 from jam_dagster.release.partitions import PartitionsSpec
 from jam_dagster.release.sections import DomainSpec, MechanismSpec, with_children
@@ -334,8 +334,8 @@ class ReleaseSpec(Section):
         private = at_partition(self.private, partition)
         return self.model_copy(update={"private": private, "public": public})
 
-    def key(self, domain: Domain | None, partition: str = "") -> ReleaseKey:
-        """Return the key by which the ledger knows the release.
+    def release_id(self, domain: Domain | None, partition: str = "") -> ReleaseId:
+        """Return the id by which the ledger knows the release.
 
         Parameters
         ----------
@@ -344,7 +344,7 @@ class ReleaseSpec(Section):
         partition
             The partition, if the release has any.
         """
-        return ReleaseKey(
+        return ReleaseId(
             dataset=self.dataset or UNNAMED,
             release=self.release,
             specification=self.digest(domain),
@@ -403,7 +403,7 @@ class ReleaseSpec(Section):
         return (*asked, *workload.cliques, *columns_and_pairs(domain))
 
     def digest(self, domain: Domain | None) -> str:
-        """Return the specification digest that is part of the release's key in the ledger.
+        """Return the specification digest that is part of the release's id in the ledger.
 
         Parameters
         ----------

@@ -18,7 +18,7 @@ from jam_dagster.common.redaction import keeping_details, redacted
 from jam_dagster.errors import BudgetError, InputError, JamError, SpecificationError
 from jam_dagster.evaluation.domain_fit import misfit_sentence, remedy_sentence
 from jam_dagster.models.graphical.sampling import sampling_distance
-from jam_dagster.privacy.ledger.key import command_line_run
+from jam_dagster.privacy.ledger.release_id import command_line_run
 from jam_dagster.privacy.warnings import configuration_warnings
 from jam_dagster.release.documents import MadeRelease
 from jam_dagster.release.engine import Engine, Progress
@@ -437,7 +437,7 @@ class _Steps:
                 "whatever is paid: experiment for free with seeded noise (--noise numpy), or give "
                 "a domain that was declared or drafted from public data."
             )
-        key = spec.key(domain, request.partition)
+        release_id = spec.release_id(domain, request.partition)
         ledger = None
         if spec.exact:
             # Importing SQLAlchemy takes time, and research does not need it.
@@ -448,7 +448,7 @@ class _Steps:
             self.folder,
             spec,
             domain,
-            key,
+            release_id,
             ledger=ledger,
             private_store=request.private_store,
             siblings=request.siblings,
@@ -461,7 +461,7 @@ class _Steps:
         else:
             funding = LedgerFunding(
                 ledger,
-                key,
+                release_id,
                 spec.shares,
                 protection,
                 place,

@@ -102,13 +102,13 @@ def croissant(
         ),
         _file(proven, proof, sha256_of(proof)),
     ]
-    edition = certificate.key.edition
+    edition = certificate.release_id.edition
     about = {"subjectOf": {"@id": proven}}
     return {
         "@context": _CONTEXT,
         "@type": "sc:Dataset",
         "conformsTo": "http://mlcommons.org/croissant/1.1",
-        "name": certificate.key.release,
+        "name": certificate.release_id.release,
         "description": _description(certificate),
         "url": url,
         "license": license,

@@ -265,9 +265,9 @@ class _Facts:
             spent += f" of it, and epsilon = {figures(epsilon_from_rho(whole, totals['delta']))}"
             when = " over its lifetime"
         said = (
-            f"The ledger grants the dataset {self.certificate.key.dataset} epsilon = {granted}"
-            f" {within}, at delta = {figures(totals['delta'])}. All its releases together had spent"
-            f" epsilon = {spent}{when} when the certificate was issued."
+            f"The ledger grants the dataset {self.certificate.release_id.dataset} epsilon = "
+            f"{granted} {within}, at delta = {figures(totals['delta'])}. All its releases together "
+            f"had spent epsilon = {spent}{when} when the certificate was issued."
         )
         if policy["partitions"] != "add":
             said += (
@@ -418,7 +418,7 @@ class _Facts:
                 ),
                 Row(
                     "7.2.2 Data principals",
-                    f"The ledger calls these people {one.key.dataset}. {self._unit}",
+                    f"The ledger calls these people {one.release_id.dataset}. {self._unit}",
                     "Who these people are, and whether some of them need special protection.",
                 ),
                 Row("7.2.3 Data type", self._columns),

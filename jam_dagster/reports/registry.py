@@ -45,8 +45,8 @@ def registry_record(path: Path, written: Mapping[str, Any]) -> dict[str, Any]:
     if missing := [name for name in PERSONS if not written.get(name)]:
         raise InputError(f"a person must write {', '.join(missing)}: no certificate holds them")
     _check(written)
-    key, asked = certificate.key, certificate.asked
-    partition = f" {key.partition}" if key.partition else ""
+    release_id, asked = certificate.release_id, certificate.asked
+    partition = f" {release_id.partition}" if release_id.partition else ""
     unit: dict[str, Any] = {
         "privacy_unit": certificate.neighbours.describe(),
         "privacy_unit_details": certificate.to_dict()["privacy"]["guarantee"][0],
@@ -56,7 +56,7 @@ def registry_record(path: Path, written: Mapping[str, Any]) -> dict[str, Any]:
         unit["number_of_privacy_units"] = certificate.records
     sections: dict[str, dict[str, Any]] = {
         "basic": {
-            "name": f"{key.release}{partition}",
+            "name": f"{release_id.release}{partition}",
             "data_curators": written["data_curators"],
             "data_product_type": "Synthetic data",
             "publication_date": certificate.made[:10],
@@ -79,7 +79,7 @@ def registry_record(path: Path, written: Mapping[str, Any]) -> dict[str, Any]:
         },
         "deployment_model": {
             "model_name": "Central",
-            "release_type": "Many releases" if key.partition else "One release",
+            "release_type": "Many releases" if release_id.partition else "One release",
             "access_type": "Non-interactive",
         },
         "implementation": {
@@ -97,7 +97,9 @@ def registry_record(path: Path, written: Mapping[str, Any]) -> dict[str, Any]:
     }
     for name, section in _TEXTS.items():
         sections[section][name] = written[name]
-    slug = re.sub(r"[^a-z0-9]+", "-", f"{key.dataset} {key.release}{partition}".lower())
+    slug = re.sub(
+        r"[^a-z0-9]+", "-", f"{release_id.dataset} {release_id.release}{partition}".lower()
+    )
     return {"url_slug": f"{slug.strip('-')}-{certificate.made[:4]}", "deployment": sections}
 
 

@@ -20,7 +20,7 @@ from jam_dagster.tables.sources.public import tables_of
 from jam_dagster.tables.sources.public_apart import check_apart
 
 if TYPE_CHECKING:
-    from jam_dagster.privacy import ReleaseKey
+    from jam_dagster.privacy import ReleaseId
     from jam_dagster.tables import Domain
 
 AROUND = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -157,9 +157,9 @@ class PlanRequest:
         """
         return self.spec.changed(privacy=self.spec.privacy.changed(epsilon=epsilon))
 
-    def key(self, domain: Domain) -> ReleaseKey:
+    def release_id(self, domain: Domain) -> ReleaseId:
         """Return how the ledger would know the release."""
-        return self.spec.key(domain, self.partition)
+        return self.spec.release_id(domain, self.partition)
 
 
 def _planned(attributes: Mapping[str, Any], folder: Path, partition: str) -> ReleaseSpec:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from jam_dagster.mechanisms.loops.rows import MOST_AT_ONCE
 from jam_dagster.privacy import Draws, SeededNoise, UnledgeredAccount
-from jam_dagster.privacy.ledger.key import canonical_digest
+from jam_dagster.privacy.ledger.release_id import canonical_digest
 from jam_dagster.privacy.shares import MECHANISM
 from jam_dagster.trials.runs import Run
 from jam_dagster.trials.splits import HALVES

@@ -214,7 +214,7 @@ def prepare(request: PlanRequest) -> Prepared:
     first, *rest = (durations.expected(run)[0] for run in runs)
     known = Known(
         mechanism=mechanism.name,
-        specification=request.key(domain).specification,
+        specification=request.release_id(domain).specification,
         epsilon=spec.privacy.epsilon,
         delta=spec.privacy.delta,
         shares=spec.shares,
@@ -252,18 +252,20 @@ def _ledger_outlook(request: PlanRequest, domain: Domain, notes: list[str]) -> L
     from jam_dagster.privacy.accounting import rho_within
     from jam_dagster.privacy.ledger.opening import share_units
 
-    ledger, key = Ledger(request.ledger), request.key(domain)
-    if key.dataset not in ledger.datasets():
+    ledger, release_id = Ledger(request.ledger), request.release_id(domain)
+    if release_id.dataset not in ledger.datasets():
         note = (
             "The ledger grants this dataset nothing yet: its budget is granted by "
             "`jam-dagster ledger grant`, or by configuration when it is first used."
         )
-        return LedgerOutlook(ledger.location, key.dataset, None, None, False, note)
-    balance = ledger.balance(key.dataset)
-    left = balance.remaining_units_in(key.partition)
-    after = balance.remaining_units_after(sum(share_units(spec.shares).values()), key.partition)
+        return LedgerOutlook(ledger.location, release_id.dataset, None, None, False, note)
+    balance = ledger.balance(release_id.dataset)
+    left = balance.remaining_units_in(release_id.partition)
+    after = balance.remaining_units_after(
+        sum(share_units(spec.shares).values()), release_id.partition
+    )
     fits, note = True, f"It reserves {describe_rho(spec.budget.rho, spec.privacy.delta)}."
-    before = ledger.reservation(key)
+    before = ledger.reservation(release_id)
     if before is not None and before.spent:
         after = left
         note = "It was charged before: what it drew is stored, and costs nothing again."
@@ -271,7 +273,7 @@ def _ledger_outlook(request: PlanRequest, domain: Domain, notes: list[str]) -> L
         after = left
         note = "It is reserved already: what is left counts without it."
     try:
-        ledger.check(key, spec.shares, neighbours=spec.neighbours)
+        ledger.check(release_id, spec.shares, neighbours=spec.neighbours)
     except BudgetError as error:
         fits, note = False, str(error)
     # Rounding may leave so little that it pays for nothing.
@@ -280,7 +282,7 @@ def _ledger_outlook(request: PlanRequest, domain: Domain, notes: list[str]) -> L
         for units in (left, after)
     )
     return LedgerOutlook(
-        ledger.location, key.dataset, remaining, would_be if fits else None, fits, note
+        ledger.location, release_id.dataset, remaining, would_be if fits else None, fits, note
     )
 
 

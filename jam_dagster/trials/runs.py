@@ -15,7 +15,7 @@ from jam_dagster.mechanisms import MECHANISMS, Mechanism, make_mechanism
 from jam_dagster.mechanisms.configuration import read_settings
 from jam_dagster.mechanisms.registry import title_of
 from jam_dagster.privacy import Budget, Draws, SeededNoise, UnledgeredAccount
-from jam_dagster.privacy.ledger.key import canonical_digest
+from jam_dagster.privacy.ledger.release_id import canonical_digest
 from jam_dagster.tables import Domain, Workload
 
 PUBLIC_TABLE = "public_table"

@@ -16,7 +16,7 @@ from jam_dagster.common.deferred import pd
 from jam_dagster.common.redaction import redacted
 from jam_dagster.common.validation import as_boolean, as_integer, as_text, check_keys
 from jam_dagster.errors import InputError, SourceError, SpecificationError
-from jam_dagster.privacy.ledger.key import canonical_digest
+from jam_dagster.privacy.ledger.release_id import canonical_digest
 from jam_dagster.tables import (
     Clique,
     Domain,

@@ -95,7 +95,7 @@ def released(
     ledger = Ledger("ledger.db")
     ledger.grant("people", epsilon=2.0, delta=1e-9, policy=PUBLIC_N)
     patch.setattr("jam_dagster.release.funding.make_noise", lambda *_: noise)
-    patch.setattr("jam_dagster.privacy.ledger.key.uuid4", lambda: uuid.UUID(int=1))
+    patch.setattr("jam_dagster.privacy.ledger.release_id.uuid4", lambda: uuid.UUID(int=1))
     notices: list[str] = []
     synthesize(
         SynthesisRequest.of(

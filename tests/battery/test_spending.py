@@ -26,7 +26,7 @@ from jam_dagster.privacy import (
     Kind,
     Ledger,
     Neighbours,
-    ReleaseKey,
+    ReleaseId,
     SeededNoise,
     rho_within,
 )
@@ -77,7 +77,7 @@ def reconciled(
     path.write_bytes(granted(epsilon))
     ledger = Ledger(path)
     budget = Budget(epsilon, 1e-9)
-    release = ledger.open_release(ReleaseKey("people", "battery", "digest"), budget.shares(0.1))
+    release = ledger.open_release(ReleaseId("people", "battery", "digest"), budget.shares(0.1))
     account = release.account("mechanism")
     draws = Draws(noise, account, neighbours=relation)
     result = case.make(**settings).run(private, table(PUBLIC), Workload.all_k_way(DOMAIN, 2), draws)
@@ -194,7 +194,7 @@ def test_no_share_can_spend_the_others(spender: str, tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger.sqlite")
     ledger.grant("people", epsilon=5.0, delta=1e-9, policy=PUBLIC_N)
     shares = Budget(1.0, 1e-9).shares(0.5)
-    release = ledger.open_release(ReleaseKey("people", "battery", "digest"), shares)
+    release = ledger.open_release(ReleaseId("people", "battery", "digest"), shares)
     account = release.account(spender)
     with pytest.raises(BudgetExceededError):
         account.charge("all of it and more", account.reserved * 1.001)

@@ -119,7 +119,7 @@ class Released:
         hashes = {name: sha256_of(path) for name, path in files.items()}
         domain = Domain.load(self.folder / "domain.yaml")
         digest = "" if domain.restricted else run_files_digest(hashes)
-        self.ledger.ran(release.key, digest)
+        self.ledger.ran(release.release_id, digest)
         return digest
 
     def put(self, certificate: Certificate) -> None:
@@ -242,7 +242,7 @@ def certified_again(
             fitted or load_model(made.folder / "model"),
             Transcript.load(made.folder / "transcript"),
         ),
-        ReleaseTerms(key=was.key, specification=was.specification, asked=was.asked),
+        ReleaseTerms(release_id=was.release_id, specification=was.specification, asked=was.asked),
         public=public,
         evaluation=evaluation,
         fresh=fitted is not None,

@@ -27,12 +27,12 @@ from jam_dagster.mechanisms.loops.transcript import sampling_generator
 from jam_dagster.privacy import (
     Draws,
     Neighbours,
-    ReleaseKey,
+    ReleaseId,
     SeededNoise,
     UnledgeredAccount,
     gaussian_sigma,
 )
-from jam_dagster.privacy.ledger.key import canonical_digest, specification_of
+from jam_dagster.privacy.ledger.release_id import canonical_digest, specification_of
 from jam_dagster.privacy.noise.calls import COUNTS, NoiseCall
 from jam_dagster.privacy.shares import MECHANISM
 from jam_dagster.tables import CsvSource, Domain, EncodedTable, Workload, decode
@@ -89,7 +89,7 @@ def certified(folder: Path, mechanism: Mechanism, neighbours: Neighbours) -> Cer
         ),
         made,
         ReleaseTerms(
-            key=ReleaseKey("people", "small", canonical_digest(specification)),
+            release_id=ReleaseId("people", "small", canonical_digest(specification)),
             specification=specification,
             asked=asked,
         ),

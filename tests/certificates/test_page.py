@@ -10,7 +10,7 @@ import pytest
 
 from jam_dagster.certificates import render_certificate
 from jam_dagster.privacy import Neighbours
-from jam_dagster.privacy.ledger.key import COMMAND_LINE
+from jam_dagster.privacy.ledger.release_id import COMMAND_LINE
 from tests.certificates.conftest import Released
 
 
@@ -33,8 +33,8 @@ def test_the_page_needs_no_network_and_runs_nothing(made: Released) -> None:
 
 
 def test_names_are_escaped(made: Released) -> None:
-    key = replace(made.certificate.key, release="<b>bold</b>")
-    page = render_certificate(replace(made.certificate, key=key))
+    release_id = replace(made.certificate.release_id, release="<b>bold</b>")
+    page = render_certificate(replace(made.certificate, release_id=release_id))
     assert "<b>bold" not in page
 
 
@@ -87,7 +87,7 @@ def test_when_a_draw_was_charged_cannot_be_guessed_from_its_hash(made: Released)
     others may know) and the random name of the run.
     """
     output = (made.folder / "certificate.json").read_text()
-    events = [event for event in made.ledger.events("people") if event.key is not None]
+    events = [event for event in made.ledger.events("people") if event.release_id is not None]
     assert events
     for event in events:
         assert event.seal() == event.hash
@@ -122,10 +122,12 @@ def test_the_guarantee_says_who_is_protected(
     unit = {} if neighbours.max_rows == 1 else {"unit": {"max_rows": neighbours.max_rows}}
     privacy = {**certificate.specification["privacy"], "neighbours": neighbours.relation, **unit}
     specification = {**certificate.specification, "privacy": privacy}
-    from jam_dagster.privacy.ledger.key import canonical_digest
+    from jam_dagster.privacy.ledger.release_id import canonical_digest
 
-    key = replace(certificate.key, specification=canonical_digest(specification))
-    other = replace(certificate, key=key, specification=specification, neighbours=neighbours)
+    release_id = replace(certificate.release_id, specification=canonical_digest(specification))
+    other = replace(
+        certificate, release_id=release_id, specification=specification, neighbours=neighbours
+    )
     assert other.releasable
     guarantee = other.to_dict()["privacy"]["guarantee"]
     assert said in guarantee[0]

@@ -83,12 +83,14 @@ def test_a_release_that_was_opened_before_and_never_drawn(run: Run) -> None:
     Path("ledger.db").unlink()
     ledger = Ledger("ledger.db")
     ledger.grant("people", epsilon=1.0, delta=1e-9, policy=PUBLIC_N)
-    ledger.open_release(first.key, Budget(0.4, 1e-9).shares(evaluation=0.05)).close("not now")
+    ledger.open_release(first.release_id, Budget(0.4, 1e-9).shares(evaluation=0.05)).close(
+        "not now"
+    )
     Path("out").rename("before")
 
     made = release(run)
     certificate = made.certificate
-    assert certificate.key == first.key
+    assert certificate.release_id == first.release_id
     assert {entry.opening for entry in certificate.entries} == {"", "2"}
     assert made.failed() == set()
     assert certificate.releasable

@@ -37,7 +37,7 @@ def faults(made: Released, specification: Mapping[str, Any] | None = None) -> li
     return list(
         reliance.reliance_faults(
             made.ledger,
-            release.key,
+            release.release_id,
             Transcript.load(transcript),
             load_model(model),
             EncodedTable.from_frame(domain, pd.read_csv(made.home / "same.csv")),
@@ -109,7 +109,7 @@ def test_an_older_edition_than_the_last_that_ended(made: Released) -> None:
     (release,) = made.ledger.reservations()
     # The release may have spent all that was granted.
     made.ledger.grant("people", epsilon=30.0, delta=1e-9, policy=PUBLIC_N)
-    second = replace(release.key, edition="2")
+    second = replace(release.release_id, edition="2")
     made.ledger.open_release(second, {"mechanism": 0.001})
     # It was reserved, and nothing of it is anywhere.
     assert faults(made) == []

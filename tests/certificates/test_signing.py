@@ -110,7 +110,7 @@ def test_what_was_certified_before_a_key_was_revoked_stays_signed(
 
     # What the thief signs after that does not hold, though the ledger was told of it.
     forged = replace(signed.certificate, made_with={**signed.certificate.made_with, "numpy": "0"})
-    signed.ledger.certify(forged.key, forged.digest, run_id="x")
+    signed.ledger.certify(forged.release_id, forged.digest, run_id="x")
     signed.put(signer.sign(forged))
     assert "revoked" in finding(signed, ledger=signed.ledger).message
     # Whoever has the public key alone cannot know.

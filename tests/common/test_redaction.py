@@ -17,7 +17,7 @@ from jam_dagster.errors import (
 )
 from jam_dagster.privacy import UnledgeredAccount
 from jam_dagster.privacy.accounting import check_rho
-from jam_dagster.privacy.ledger.key import check_name
+from jam_dagster.privacy.ledger.release_id import check_name
 
 SENTINEL = "sentinel-7f3a"
 

@@ -24,7 +24,7 @@ import yaml
 
 from jam_dagster.cli import app
 from jam_dagster.errors import BudgetError
-from jam_dagster.privacy import Ledger, ReleaseKey
+from jam_dagster.privacy import Ledger, ReleaseId
 from tests.docs.blocks import ROOT
 from tests.docs.workshop import PROJECT
 from tests.postgres import PostgresServer
@@ -216,10 +216,12 @@ def test_roles_do_what_they_are_for_and_no_more(owner: str, postgres: PostgresSe
 
     assert auditor.balance("people_2026") == Ledger(owner).balance("people_2026")
     auditor.verify()
-    key = ReleaseKey(dataset="people_2026", release="people", partition="", specification="ab" * 32)
+    release_id = ReleaseId(
+        dataset="people_2026", release="people", partition="", specification="ab" * 32
+    )
     with pytest.raises(BudgetError, match="cannot be used by this role"):
-        auditor.open_release(key, {"mechanism": 0.001})
-    releases.open_release(key, {"mechanism": 0.001}).account("mechanism").charge("a", 0.0005)
+        auditor.open_release(release_id, {"mechanism": 0.001})
+    releases.open_release(release_id, {"mechanism": 0.001}).account("mechanism").charge("a", 0.0005)
     with psycopg.connect(as_role(owner, "jam_releases", postgres)) as connection:
         for change in (b"DELETE FROM jam_ledger.events", b"UPDATE jam_ledger.events SET kind = ''"):
             with pytest.raises(psycopg.errors.InsufficientPrivilege):

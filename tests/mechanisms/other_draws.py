@@ -24,7 +24,7 @@ from jam_dagster.mechanisms.loops.settings import setting
 from jam_dagster.models.graphical.model import FittedModel
 from jam_dagster.models.weighted.model import WeightedTable
 from jam_dagster.models.weighted.support import Support
-from jam_dagster.privacy.ledger.key import canonical_json
+from jam_dagster.privacy.ledger.release_id import canonical_json
 from jam_dagster.tables import Clique, Domain, Workload
 
 

@@ -85,7 +85,7 @@ class Backfills:
         return Ledger(self.home / "ledger.sqlite").events()
 
     def reserved(self) -> list[str]:
-        return [one.key.partition for one in self.events() if one.kind.value == "reserved"]
+        return [one.release_id.partition for one in self.events() if one.kind.value == "reserved"]
 
 
 @pytest.fixture

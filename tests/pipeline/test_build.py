@@ -18,7 +18,7 @@ from jam_dagster.pipeline import DatasetBudget
 from jam_dagster.pipeline.assets.metadata import column_schema
 from jam_dagster.pipeline.storage.store_place import stored_draws
 from jam_dagster.privacy import Budget, epsilon_from_rho
-from jam_dagster.privacy.ledger.key import command_line_run
+from jam_dagster.privacy.ledger.release_id import command_line_run
 from jam_dagster.release import DomainSpec, EvaluationSpec, MechanismSpec, PrivacySpec
 from jam_dagster.tables import Domain, encode
 from tests.budgets import FIXED, PUBLIC_N
@@ -231,7 +231,9 @@ def test_draws_that_lie_with_the_command_line_are_told(bench: Bench) -> None:
     bench.private.unlink()
     failure(bench.run())
     (reserved,) = bench.ledger.reservations()
-    by_hand = bench.ledger.open_release(reserved.key, reserved.shares, run_id=command_line_run())
+    by_hand = bench.ledger.open_release(
+        reserved.release_id, reserved.shares, run_id=command_line_run()
+    )
     by_hand.account("mechanism").charge("round-000/select", 1e-6)
     bench.private.write_text(table)
     message = failure(bench.run(UP_TO_SYNTHETIC))
@@ -246,8 +248,8 @@ def test_older_copy_of_the_ledger_is_noticed_by_what_it_forgot(drawn: Bench) -> 
     shares = {event.share: event.rho for event in events if event.kind.value == "reserved"}
     (drawn.home / "ledger.sqlite").rename(drawn.home / "newer.sqlite")
     drawn.ledger.grant("people", epsilon=5.0, delta=1e-9, policy=PUBLIC_N)
-    assert first.key is not None
-    older = drawn.ledger.open_release(first.key, shares)
+    assert first.release_id is not None
+    older = drawn.ledger.open_release(first.release_id, shares)
     older.account(first.share).charge(first.step, first.rho)
     message = failure(drawn.run(UP_TO_SYNTHETIC))
     assert "that this ledger never charged: it is another ledger, or an older copy" in message

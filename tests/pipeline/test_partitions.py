@@ -80,7 +80,9 @@ class Months:
         return pd.read_parquet(folder / f"{month}.parquet")
 
     def reserved(self) -> list[str]:
-        return [one.key.partition for one in self.bench.events() if one.kind.value == "reserved"]
+        return [
+            one.release_id.partition for one in self.bench.events() if one.kind.value == "reserved"
+        ]
 
 
 @pytest.fixture
@@ -110,7 +112,7 @@ def test_each_partition_pays_once_and_leaves_files_of_its_own(months: Months) ->
         # Where the private table lies is no business of who reads the release.
         assert f"private_{month}.csv" not in report
         certified = folder / "release_certificate" / month
-        assert Certificate.load(certified).key.partition == month
+        assert Certificate.load(certified).release_id.partition == month
         assert [
             one.message for one in verify(certified, ledger=months.bench.ledger) if not one.passed
         ] == []

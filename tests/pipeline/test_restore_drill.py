@@ -61,7 +61,7 @@ def test_an_older_copy_refuses_until_the_officer_has_taken_off_what_it_forgot(
     bench.ledger.verify()
     # The certificate of the forgotten release says what was spent.
     certificate = Certificate.load(bench.releases / "people" / "release_certificate")
-    assert certificate.key.edition == "2"
+    assert certificate.release_id.edition == "2"
     assert certificate.rho_spent + bench.ledger.balance("people").spent == pytest.approx(spent)
     left = Budget(5.0, 1e-9).rho - certificate.rho_spent
     lowered = epsilon_from_rho(left, 1e-9)

@@ -100,7 +100,7 @@ def test_renamed_assets_are_released(bench: Bench) -> None:
     assert "synthetic" in output
     certified = folder / "release_certificate"
     # The ledger knows the release by its own name, whatever its assets are called.
-    assert Certificate.load(certified).key.release == "people"
+    assert Certificate.load(certified).release_id.release == "people"
     assert [one for one in verify(certified, ledger=bench.ledger) if not one.passed] == []
     assert bench.kinds().count("reserved") == 2  # a share each
     spent = bench.events()

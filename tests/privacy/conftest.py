@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from jam_dagster.errors import LedgerIntegrityError
-from jam_dagster.privacy import Ledger, Policy, ReleaseKey
+from jam_dagster.privacy import Ledger, Policy, ReleaseId
 from jam_dagster.privacy.ledger.journal import append, copy_rows, read, read_accesses
 from jam_dagster.privacy.ledger.source_binding import SourceBinding
 from tests.postgres import PostgresServer
@@ -51,8 +51,8 @@ def ledger(url: str, granted: Path) -> Ledger:
 
 
 @pytest.fixture
-def key() -> ReleaseKey:
-    return ReleaseKey("people", "yearly", "d1gest")
+def release_id() -> ReleaseId:
+    return ReleaseId("people", "yearly", "d1gest")
 
 
 @pytest.fixture

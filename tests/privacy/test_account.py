@@ -24,7 +24,7 @@ def near(rho):
 
 
 @pytest.fixture(params=["unledgered", "sqlite", *gate("postgresql")])
-def account(request, key) -> Account:
+def account(request, release_id) -> Account:
     if request.param == "unledgered":
         return UnledgeredAccount(RHO)
     if request.param == "sqlite":
@@ -32,7 +32,7 @@ def account(request, key) -> Account:
     else:
         ledger = Ledger(request.getfixturevalue("postgres").create_database())
         ledger.grant("people", epsilon=1.0, delta=1e-9)
-    return ledger.open_release(key, {"mechanism": RHO}).account("mechanism")
+    return ledger.open_release(release_id, {"mechanism": RHO}).account("mechanism")
 
 
 def test_a_charge_is_remembered(account):

@@ -16,7 +16,7 @@ from jam_dagster.privacy import (
     ExactNoise,
     Kind,
     Ledger,
-    ReleaseKey,
+    ReleaseId,
     SeededNoise,
     UnledgeredAccount,
 )
@@ -34,8 +34,8 @@ DECISION, SOLUTION = "decision-001", "solution-round-001/solve"
 
 
 @pytest.fixture
-def account(ledger: Ledger, key: ReleaseKey) -> LedgerAccount:
-    return ledger.open_release(key, {"mechanism": 0.01}, run_id="run").account("mechanism")
+def account(ledger: Ledger, release_id: ReleaseId) -> LedgerAccount:
+    return ledger.open_release(release_id, {"mechanism": 0.01}, run_id="run").account("mechanism")
 
 
 @pytest.fixture
@@ -191,11 +191,11 @@ def test_a_share_that_has_ended_takes_its_records(ledger: Ledger, account: Ledge
 
 
 def test_a_release_that_is_opened_again_has_no_records(
-    ledger: Ledger, key: ReleaseKey, account: LedgerAccount
+    ledger: Ledger, release_id: ReleaseId, account: LedgerAccount
 ) -> None:
     account.derive("decision-001", derived_digest(True))
     account.close("nothing was charged")
-    again = ledger.open_release(key, {"mechanism": 0.01}).account("mechanism")
+    again = ledger.open_release(release_id, {"mechanism": 0.01}).account("mechanism")
     again.derive("decision-001", derived_digest(False))
     assert again.derived("decision-001", derived_digest(False))
     ledger.verify()

@@ -19,7 +19,7 @@ from jam_dagster.privacy import (
     ExactNoise,
     Ledger,
     MemoryStore,
-    ReleaseKey,
+    ReleaseId,
     SeededNoise,
     UnledgeredAccount,
 )
@@ -141,8 +141,8 @@ def test_an_outcome_that_the_ledger_never_confirmed_is_nobodys(tmp_path, puts):
 
     ledger = Ledger(tmp_path / "ledger.db")
     ledger.grant("people", epsilon=1.0, delta=1e-9)
-    key = ReleaseKey("people", "yearly", "d1gest")
-    account = ledger.open_release(key, {"mechanism": 0.01}).account("mechanism")
+    release_id = ReleaseId("people", "yearly", "d1gest")
+    account = ledger.open_release(release_id, {"mechanism": 0.01}).account("mechanism")
     store = Store()
     with pytest.raises(Killed):
         Draws(ExactNoise(), account, store).measure("a", lambda: COUNTS, size=COUNTS.size, rho=1e-3)
@@ -197,7 +197,7 @@ def account(request, tmp_path):
         return UnledgeredAccount(1.0)
     ledger = Ledger(tmp_path / "ledger.db")
     ledger.grant("people", epsilon=10.0, delta=1e-9)
-    return ledger.open_release(ReleaseKey("people", "x", "s"), {"all": 1.0}).account("all")
+    return ledger.open_release(ReleaseId("people", "x", "s"), {"all": 1.0}).account("all")
 
 
 @pytest.mark.parametrize("kind", first_quick(range(4)))

@@ -13,7 +13,7 @@ from jam_dagster.privacy import (
     Ledger,
     MemoryStore,
     Neighbours,
-    ReleaseKey,
+    ReleaseId,
     SeededNoise,
     UnledgeredAccount,
 )
@@ -29,8 +29,10 @@ def stored(ledger: Ledger) -> list[tuple[str, str, str]]:
 
 
 @pytest.fixture
-def account(ledger: Ledger, key: ReleaseKey) -> LedgerAccount:
-    release = ledger.open_release(key, {"mechanism": 0.01, "evaluation": 0.001}, run_id="run")
+def account(ledger: Ledger, release_id: ReleaseId) -> LedgerAccount:
+    release = ledger.open_release(
+        release_id, {"mechanism": 0.01, "evaluation": 0.001}, run_id="run"
+    )
     return release.account("mechanism")
 
 

@@ -506,7 +506,7 @@ def test_names_lead_nowhere_else(name: str) -> None:
     made = exact(evaluate="off", release=name)
 
     assert made.folder.parent.parent == Path("ledger.db-releases").resolve()
-    assert made.certificate.key.release == name
+    assert made.certificate.release_id.release == name
 
 
 def test_a_ledger_on_a_server_needs_a_folder() -> None:

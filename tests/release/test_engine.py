@@ -93,8 +93,8 @@ class Stored:
     where: str = "out/before/draws"
     files: frozenset[str] = frozenset({"mechanism-0-select.npz"})
 
-    def key(self, charged: Any) -> Any:
-        return specification(noise="exact", epsilon=0.4, release="before").key(DOMAIN)
+    def release_id(self, charged: Any) -> Any:
+        return specification(noise="exact", epsilon=0.4, release="before").release_id(DOMAIN)
 
 
 class Older(RememberingPlace):
@@ -109,9 +109,9 @@ class Older(RememberingPlace):
 
 
 def charged(spec: ReleaseSpec, ledger: Ledger, place: RememberingPlace) -> Engine:
-    key = spec.key(DOMAIN)
+    release_id = spec.release_id(DOMAIN)
     funding = LedgerFunding(
-        *(ledger, key, spec.shares, spec.privacy.protection, place, "run 1"),
+        *(ledger, release_id, spec.shares, spec.privacy.protection, place, "run 1"),
         identity=spec.private.identity(),
     )
     return Engine(spec, DOMAIN, place, funding)

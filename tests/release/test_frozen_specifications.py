@@ -132,14 +132,14 @@ DIGESTS = {
 
 def file_digest(name: str) -> str:
     spec = ReleaseSpec.from_config(FILE | FILES[name], Path("/release"))
-    return spec.key(DOMAIN, "wave1" if spec.partitions else "").digest
+    return spec.release_id(DOMAIN, "wave1" if spec.partitions else "").digest
 
 
 def option_digest(name: str) -> str:
     given: dict[str, Any]
     given = {"release": "people", "private": "people.csv", "public": "survey.csv", "epsilon": 1.0}
     given |= {"domain": DOMAIN, "mechanism": "jam_pgm"} | OPTIONS[name]
-    return release_spec(**given).key(DOMAIN).digest
+    return release_spec(**given).release_id(DOMAIN).digest
 
 
 @pytest.mark.parametrize("name", FILES)

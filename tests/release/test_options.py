@@ -64,7 +64,7 @@ def test_a_plan_a_command_and_a_component_read_one_file(tmp_path: Path) -> None:
 
     assert command == dagster
     assert command.private == CsvSource(str(tmp_path / "people.csv"))
-    assert planned.key(domain) == dagster.key(domain)
+    assert planned.release_id(domain) == dagster.release_id(domain)
 
 
 def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:

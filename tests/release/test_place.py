@@ -28,10 +28,10 @@ __all__ = ["ledger"]
 def engine(home: Path, ledger: Ledger, **changes: Any) -> Engine:
     """Return the engine of a release whose runs lie in one folder, as an asset's do."""
     spec = specification(**{"noise": "exact", "epsilon": 0.3, **changes})
-    key = spec.key(DOMAIN)
+    release_id = spec.release_id(DOMAIN)
     place = FilePlace(
-        home / "archive" / archive_name(key),
-        key,
+        home / "archive" / archive_name(release_id),
+        release_id,
         run=home / "asset.run",
         spec=spec,
         domain=DOMAIN,
@@ -39,7 +39,7 @@ def engine(home: Path, ledger: Ledger, **changes: Any) -> Engine:
         restricted=home / "closed",
     )
     protection = spec.privacy.protection
-    funding = LedgerFunding(ledger, key, spec.shares, protection, place, "run 1")
+    funding = LedgerFunding(ledger, release_id, spec.shares, protection, place, "run 1")
     return Engine(spec, DOMAIN, place, funding)
 
 
@@ -56,9 +56,9 @@ def test_a_table_has_one_name_in_all_refusals(tmp_path: Path, ledger: Ledger) ->
     ledger.grant("people", epsilon=1.0, delta=1e-9, policy=policy)
     funding = engine(tmp_path, ledger).funding
     assert isinstance(funding, LedgerFunding)
-    ledger.open_release(replace(funding.key, partition="2016"), funding.shares)
-    key = replace(funding.key, partition="2017")
-    funding = replace(funding, key=key, identity="people of 2017", table="people")
+    ledger.open_release(replace(funding.release_id, partition="2016"), funding.shares)
+    release_id = replace(funding.release_id, partition="2017")
+    funding = replace(funding, release_id=release_id, identity="people of 2017", table="people")
     for _ in range(2):
         with pytest.raises(SourceBindingError, match="another table than") as refused:
             funding.check()
@@ -169,7 +169,7 @@ def test_a_folder_that_another_run_begins_meanwhile_is_of_a_release(
         ReleaseFolder(tmp_path / "out"),
         specification(noise="numpy"),
         DOMAIN,
-        specification(noise="numpy").key(DOMAIN),
+        specification(noise="numpy").release_id(DOMAIN),
         ledger=None,
         private_store=None,
         siblings=None,

@@ -219,7 +219,7 @@ def test_no_other_where_is_counted_for_nothing(
         else:
             asked("")
     if ended == "after its end":
-        ledger.withdraw(ledger.reservations()[0].key, "ab" * 32, reason="a wrong table")
+        ledger.withdraw(ledger.reservations()[0].release_id, "ab" * 32, reason="a wrong table")
     before = ledger.events()
     others: tuple[dict[str, Any], ...] = (
         {},

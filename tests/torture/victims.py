@@ -25,7 +25,7 @@ from jam_dagster.privacy import (
     DirectoryStore,
     Draws,
     Ledger,
-    ReleaseKey,
+    ReleaseId,
     Reservation,
     SeededNoise,
     make_noise,
@@ -144,7 +144,9 @@ class Victim(ABC):
         """What the ledger knows of this release."""
         if not self.has_ledger:
             return None
-        found = [one for one in self.ledger.reservations() if one.key.dataset == self.dataset]
+        found = [
+            one for one in self.ledger.reservations() if one.release_id.dataset == self.dataset
+        ]
         assert len(found) <= 1, "one release became several"
         return found[0] if found else None
 
@@ -279,10 +281,10 @@ class SeededRelease(Victim):
                 self.dataset, epsilon=self.budget.epsilon, delta=self.budget.delta, policy=PUBLIC_N
             )
         release = ledger.open_release(
-            ReleaseKey(self.dataset, "research", "specification"),
+            ReleaseId(self.dataset, "research", "specification"),
             self.budget.shares(evaluation=0.05),
         )
-        with ledger.claim(release.key):
+        with ledger.claim(release.release_id):
             self._draw(release, points)
 
     def _draw(self, release: Reservation, points: Points) -> None:

@@ -22,7 +22,7 @@ from jam_dagster.common.shown_text import one_line
 from jam_dagster.errors import InputError
 from jam_dagster.models.measurement import Measurement, Origin
 from jam_dagster.models.storage import read_arrays
-from jam_dagster.privacy.ledger.key import canonical_json
+from jam_dagster.privacy.ledger.release_id import canonical_json
 from jam_dagster.privacy.noise.calls import NoiseCall
 from jam_dagster.privacy.sensitivity import Neighbours
 from jam_dagster.tables import Clique

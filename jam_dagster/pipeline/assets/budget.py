@@ -75,7 +75,7 @@ def budget_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
                 return
             check_release_before(step, domain, funding.ledger)
             engine.check_cells()
-            before = funding.ledger.reservation(funding.key)
+            before = funding.ledger.reservation(funding.release_id)
             try:
                 with renewal_added(funding):
                     engine.reserve()
@@ -98,14 +98,14 @@ def _left(graph: ReleaseGraph, funding: LedgerFunding) -> tuple[bool, dict[str, 
     """Return whether the budget is about to end, and what the UI shows of what is left of it."""
     from jam_dagster.privacy import Kind
 
-    key, partitions = funding.key, graph.spec.partitions
-    balance, price = funding.ledger.balance(key.dataset), units_down(graph.spec.budget.rho)
+    release_id, partitions = funding.release_id, graph.spec.partitions
+    balance, price = funding.ledger.balance(release_id.dataset), units_down(graph.spec.budget.rho)
     text, low = f"{balance.remaining_epsilon:.4g} epsilon of the dataset is left.", False
     if partitions is not None:
-        done = {key.partition} | {
+        done = {release_id.partition} | {
             one.partition
-            for one in funding.ledger.events(key.dataset)
-            if one.kind == Kind.RESERVED and one.release == key.release and one.partition
+            for one in funding.ledger.events(release_id.dataset)
+            if one.kind == Kind.RESERVED and one.release == release_id.release and one.partition
         }
         due = partitions.following(done)
         fit, text = forecast(balance, price, due, now=datetime.now(UTC))

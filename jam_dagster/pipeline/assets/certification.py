@@ -25,7 +25,7 @@ from jam_dagster.pipeline.storage.formats import (
     TABLE,
 )
 from jam_dagster.pipeline.storage.identity import check_report, made_release
-from jam_dagster.privacy import ReleaseKey
+from jam_dagster.privacy import ReleaseId
 from jam_dagster.privacy.accounting import describe_rho
 from jam_dagster.release.documents import MadeRelease
 from jam_dagster.release.engine import Engine
@@ -97,7 +97,9 @@ def certification_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
             # The model is fitted again before it is certified.
             made.public if graph.learns_from_public else None,
             made={role: kept for role, kept in hashes.items() if kept is not None},
-            drawn_on=tuple(_drawn_on(step, mechanism_run.release.key, engine.funding.ledger)),
+            drawn_on=tuple(
+                _drawn_on(step, mechanism_run.release.release_id, engine.funding.ledger)
+            ),
         )
         metadata: dict[str, Any] = {
             "page": dg.MetadataValue.path(store.shown(folder / PAGE_NAME)),
@@ -117,10 +119,12 @@ def certification_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
     return [release_certificate]
 
 
-def _drawn_on(step: ReleaseStep, key: ReleaseKey, ledger: "Ledger | None") -> Iterator[ReleaseKey]:
+def _drawn_on(
+    step: ReleaseStep, release_id: ReleaseId, ledger: "Ledger | None"
+) -> Iterator[ReleaseId]:
     """Yield the releases that a release was drawn on; research keeps none."""
     if ledger is not None and step.graph.spec.previous is not None:
-        yield from ancestors(step, key, ledger)
+        yield from ancestors(step, release_id, ledger)
 
 
 def certification_checks(graph: ReleaseGraph) -> list[dg.AssetChecksDefinition]:
@@ -158,8 +162,10 @@ def run_summary(
     The errors are those that were paid for. Exact errors are not shown: a launcher's output may be
     kept anywhere.
     """
-    graph, key = step.graph, made.run.release.key
-    of = f"release {key.release}" + (f", partition {key.partition}" if key.partition else "")
+    graph, release_id = step.graph, made.run.release.release_id
+    of = f"release {release_id.release}" + (
+        f", partition {release_id.partition}" if release_id.partition else ""
+    )
     may = "may leave" if certificate.releasable else "may not leave"
     lines = {}
     if graph.tells_data("release_certificate"):
@@ -188,8 +194,9 @@ def _spent(step: ReleaseStep, engine: Engine, certificate: Certificate) -> str:
     funding, delta = ledger_funding(engine), step.graph.spec.privacy.delta
     if funding is None:
         return "nothing: seeded noise is for research, and is not charged"
-    left = funding.ledger.balance(funding.key.dataset)
+    left = funding.ledger.balance(funding.release_id.dataset)
     return (
         f"{describe_rho(certificate.rho_spent, delta)};"
-        f" {describe_rho(left.remaining, left.delta)} is left of dataset {funding.key.dataset}"
+        f" {describe_rho(left.remaining, left.delta)} is left of dataset "
+        f"{funding.release_id.dataset}"
     )

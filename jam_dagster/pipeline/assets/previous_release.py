@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from upath import UPath
 
     from jam_dagster.pipeline.assets.step import ReleaseStep
-    from jam_dagster.privacy import Ledger, ReleaseKey
+    from jam_dagster.privacy import Ledger, ReleaseId
     from jam_dagster.tables import Domain, MarginalSource
 
 LOOK_AGAIN_AFTER = 3.0
@@ -70,7 +70,7 @@ def public_table(
     if ledger is not None:
         _check_reliance(step, run, folder, ledger)
     metadata["previous_partition"] = before
-    metadata["previous_edition"] = run.release.key.edition
+    metadata["previous_edition"] = run.release.release_id.edition
     quotable = graph.tells_data("public_discretized")
     if quotable:
         metadata["previous_run"] = run.digest
@@ -127,8 +127,8 @@ def _check_reliance(
 ) -> None:
     """Raise if the release of the partition before is not to be relied on."""
     graph = step.graph
-    before = run.release.key.partition
-    archive = StorePlace(step.archive, run.release.key, folder)
+    before = run.release.release_id.partition
+    archive = StorePlace(step.archive, run.release.release_id, folder)
     public = archive.public()
     if public is None:
         # Before the release had this setting, or in the store of another mechanism.
@@ -136,7 +136,7 @@ def _check_reliance(
     store = step.store(MECHANISM_RUN)
     faults = reliance_faults(
         ledger,
-        run.release.key,
+        run.release.release_id,
         run.transcript,
         run.model,
         public,
@@ -145,7 +145,7 @@ def _check_reliance(
         content=run.content,
         certificate=store.beside(graph.key("release_certificate"), before, CERTIFICATE.suffix),
     )
-    fault = next(chain(faults, _ancestor_faults(step, run.release.key, ledger)), None)
+    fault = next(chain(faults, _ancestor_faults(step, run.release.release_id, ledger)), None)
     if fault is not None:
         raise InputError(
             f"Partition {step.partition} of release {graph.spec.release} is drawn on"
@@ -155,9 +155,9 @@ def _check_reliance(
         )
 
 
-def _ancestor_faults(step: ReleaseStep, key: ReleaseKey, ledger: Ledger) -> Iterator[str]:
+def _ancestor_faults(step: ReleaseStep, release_id: ReleaseId, ledger: Ledger) -> Iterator[str]:
     """Yield which of the releases that a release was drawn on, one on the other, is withdrawn."""
-    for one in ancestors(step, key, ledger):
+    for one in ancestors(step, release_id, ledger):
         if (withdrawn := withdrawal_in(ledger, one)) is not None:
             yield (
                 f"it was drawn, by itself or by others, on the release of {one.partition}, edition"
@@ -165,9 +165,9 @@ def _ancestor_faults(step: ReleaseStep, key: ReleaseKey, ledger: Ledger) -> Iter
             )
 
 
-def ancestors(step: ReleaseStep, key: ReleaseKey, ledger: Ledger) -> Iterator[ReleaseKey]:
+def ancestors(step: ReleaseStep, release_id: ReleaseId, ledger: Ledger) -> Iterator[ReleaseId]:
     """Yield the releases that a release was drawn on, one on the other, the latest first."""
-    graph, found = step.graph, key
+    graph, found = step.graph, release_id
     while (before := graph.before(found.partition)) is not None:
         folder = step.store(MECHANISM_RUN).beside(
             graph.key(MECHANISM_RUN), found.partition, RUN.suffix
@@ -216,7 +216,7 @@ def _archive(step: ReleaseStep, domain: Domain) -> StorePlace | None:
 
 def _has_drawn(archive: StorePlace, ledger: Ledger | None) -> bool:
     """Return whether a partition was drawn before; who may write in its archive cannot say so."""
-    return archive.has_drawn and (ledger is None or ledger.has_drawn(archive.key))
+    return archive.has_drawn and (ledger is None or ledger.has_drawn(archive.release_id))
 
 
 def _release(step: ReleaseStep, before: str) -> tuple[ReleaseRun, TableFile, UPath]:
@@ -238,12 +238,12 @@ def _release(step: ReleaseStep, before: str) -> tuple[ReleaseRun, TableFile, UPa
         of_table = (key for key, one in made.items() if one is not None and mark == one.digest)
         asset = next(of_table, None)
         run = None if asset is None else made[asset]
-    if run is None or asset is None or run.release.key.partition != before:
+    if run is None or asset is None or run.release.release_id.partition != before:
         raise InputError(
             f"{name} needs the release of {before}, whose stored synthetic_records do not match its"
             f" last run: materialize synthetic_records of {before} first. Nothing was charged."
         )
-    found = run.release.key
+    found = run.release.release_id
     if (found.dataset, found.release) != (graph.spec.dataset, graph.spec.release):
         raise InputError(
             f"{name} needs the release of {before}, but the stored one of {before} is of release"

@@ -85,7 +85,7 @@ class ReleaseStep:
         """Return the place of the draws; given the specification, the release may begin there."""
         return StorePlace(
             self.archive,
-            self.graph.spec.key(domain, self.partition),
+            self.graph.spec.release_id(domain, self.partition),
             self.beside(MECHANISM_RUN, RUN.suffix),
             None if spec is None else self._resource(PRIVATE_STORE),
             run_store=self.store(MECHANISM_RUN),
@@ -146,7 +146,7 @@ class ReleaseStep:
         place = self.place(domain, spec, stores=stores)
         funding = LedgerFunding(
             resource.open(spec.dataset, stores=stores, notify=context.log.info),
-            spec.key(domain, partition),
+            spec.release_id(domain, partition),
             shares,
             protection,
             place,

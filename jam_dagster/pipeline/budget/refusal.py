@@ -22,7 +22,7 @@ def renewal_added(funding: LedgerFunding) -> Iterator[None]:
     try:
         yield
     except BudgetExceededError as error:
-        balance = funding.ledger.balance(funding.key.dataset)
+        balance = funding.ledger.balance(funding.release_id.dataset)
         renewal = renewal_after(balance, datetime.now(UTC))
         raise BudgetExceededError(f"{error}. {renewal}") from None
 

@@ -81,7 +81,7 @@ def check_made(
     if run.release != ReleaseIdentity.of(graph.spec, domain, partition):
         raise InputError(
             f"{name} of release {graph.spec.release} was made for edition"
-            f" {run.release.key.edition} with epsilon {run.release.epsilon:g} at delta"
+            f" {run.release.release_id.edition} with epsilon {run.release.epsilon:g} at delta"
             f" {run.release.delta:g}, and the configuration has changed since. Materialize {name}"
             f" first, or set the configuration back. Nothing was charged."
         )

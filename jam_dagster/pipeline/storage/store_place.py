@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from upath import UPath
 
     from jam_dagster.pipeline.storage.io_manager import ReleaseStore
-    from jam_dagster.privacy import ReleaseKey
+    from jam_dagster.privacy import ReleaseId
     from jam_dagster.release.spec import ReleaseSpec
     from jam_dagster.tables import Domain, EncodedTable
 
 
 class StorePlace(FilePlace):
-    """The draws of one release in a store, filed under its key in the ledger.
+    """The draws of one release in a store, filed under its id in the ledger.
 
     The same release finds them again in any run and any process; another edition, partition or
     specification has a folder of its own.
@@ -38,7 +38,7 @@ class StorePlace(FilePlace):
     def __init__(
         self,
         store: ReleaseStore,
-        key: ReleaseKey,
+        release_id: ReleaseId,
         run: UPath,
         private: ReleaseStore | None = None,
         *,
@@ -47,17 +47,17 @@ class StorePlace(FilePlace):
         domain: Domain | None = None,
         stores: tuple[ReleaseStore, ...] = (),
     ) -> None:
-        root = store.plain(store.path_of(key.release, "archive", archive_name(key)))
+        root = store.plain(store.path_of(release_id.release, "archive", archive_name(release_id)))
         self._store, self._run_store, self._private_store = store, run_store or store, private
         self._public: UPath = CODES.path(root / "public")
         super().__init__(
             root,
-            key,
+            release_id,
             run=run,
             spec=spec,
             domain=domain,
             private=None if private is None else private.root,
-            restricted=None if private is None else private.path_of(key.release),
+            restricted=None if private is None else private.path_of(release_id.release),
         )
         self.name = f"the store ({store.place})"
         self._stores = stores
@@ -144,5 +144,5 @@ def _files_below(archives: UPath, *, local: bool) -> Iterator[object]:
 
 def holds_draws_of(dataset: str, store: ReleaseStore) -> bool:
     """Whether a store holds draws of any release of a protected dataset."""
-    keys = (draws.read_key() for draws in stored_draws(store))
-    return any(key is not None and key.dataset == dataset for key in keys)
+    ids = (draws.read_id() for draws in stored_draws(store))
+    return any(release_id is not None and release_id.dataset == dataset for release_id in ids)

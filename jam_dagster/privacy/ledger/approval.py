@@ -18,8 +18,8 @@ from jam_dagster.privacy.ledger.balance import Balance
 from jam_dagster.privacy.ledger.commands import ledger_command, release_options
 from jam_dagster.privacy.ledger.holdings import up_to
 from jam_dagster.privacy.ledger.journal import Event, Kind, events, read
-from jam_dagster.privacy.ledger.key import ReleaseKey
 from jam_dagster.privacy.ledger.policy import REQUIRED
+from jam_dagster.privacy.ledger.release_id import ReleaseId
 from jam_dagster.privacy.ledger.state import release_state
 
 ALL_PARTITIONS = "*"
@@ -32,7 +32,7 @@ KINDS = (Kind.APPROVED, Kind.APPROVAL_WITHDRAWN)
 class Approvals:
     """The approved releases of one dataset, from the journal's events in their order."""
 
-    _last: dict[ReleaseKey, Event] = field(default_factory=dict)
+    _last: dict[ReleaseId, Event] = field(default_factory=dict)
 
     @classmethod
     def of(cls, journal: Iterable[Event]) -> Approvals:
@@ -44,20 +44,23 @@ class Approvals:
 
     def apply(self, event: Event) -> None:
         """Apply one more event."""
-        if event.key is not None and event.kind in KINDS:
-            self._last[event.key] = event
+        if event.release_id is not None and event.kind in KINDS:
+            self._last[event.release_id] = event
 
-    def standing(self, key: ReleaseKey) -> Event | None:
-        """Return the approval of exactly this key, unless it was withdrawn."""
-        last = self._last.get(key)
+    def standing(self, release_id: ReleaseId) -> Event | None:
+        """Return the approval of exactly this release, unless it was withdrawn."""
+        last = self._last.get(release_id)
         return last if last is not None and last.kind == Kind.APPROVED else None
 
     def __iter__(self) -> Iterator[Event]:
         return (one for one in self._last.values() if one.kind == Kind.APPROVED)
 
-    def fault(self, key: ReleaseKey, units: int) -> str:
+    def fault(self, release_id: ReleaseId, units: int) -> str:
         """Return why a release may not reserve an amount in units of 1e-15 rho; empty if it may."""
-        found = [self.standing(key), self.standing(replace(key, partition=ALL_PARTITIONS))]
+        found = [
+            self.standing(release_id),
+            self.standing(replace(release_id, partition=ALL_PARTITIONS)),
+        ]
         approved = [one for one in found if one is not None]
         if not approved:
             return "is not approved"
@@ -76,7 +79,7 @@ def approvals_of(
 
 
 def check_approved(
-    connection: sa.Connection, location: str, key: ReleaseKey, units: int, balance: Balance
+    connection: sa.Connection, location: str, release_id: ReleaseId, units: int, balance: Balance
 ) -> None:
     """Raise if a release still waits for approval.
 
@@ -84,21 +87,23 @@ def check_approved(
     """
     if balance.approval != REQUIRED:
         return
-    fault = approvals_of(connection, key.dataset).fault(key, units)
+    fault = approvals_of(connection, release_id.dataset).fault(release_id, units)
     if fault:
         raise NotApprovedError(
-            f"{key} of dataset {key.dataset!r} {fault}: it would reserve "
+            f"{release_id} of dataset {release_id.dataset!r} {fault}: it would reserve "
             f"{describe_rho(rho_within(units), balance.delta)} under the specification "
-            f"{key.specification}, and releases of this dataset wait for approval. Nothing was "
-            "reserved. Compare the digest with that of `jam-dagster plan`; the privacy officer "
-            f"approves it by: {approve_command(location, key, units, balance)}"
+            f"{release_id.specification}, and releases of this dataset wait for approval. Nothing "
+            "was reserved. Compare the digest with that of `jam-dagster plan`; the privacy officer "
+            f"approves it by: {approve_command(location, release_id, units, balance)}"
         )
 
 
-def approve_command(location: str, key: ReleaseKey, units: int, balance: Balance) -> str:
+def approve_command(location: str, release_id: ReleaseId, units: int, balance: Balance) -> str:
     """Return the command that approves a release."""
-    terms = {"specification": key.specification, "epsilon": _epsilon_above(units, balance)}
-    return ledger_command("approve", location, **release_options(key), **terms, reason="REASON")
+    terms = {"specification": release_id.specification, "epsilon": _epsilon_above(units, balance)}
+    return ledger_command(
+        "approve", location, **release_options(release_id), **terms, reason="REASON"
+    )
 
 
 def _epsilon_above(units: int, balance: Balance) -> str:
@@ -111,9 +116,9 @@ def _epsilon_above(units: int, balance: Balance) -> str:
     return f"{float(rounded):g}" if digits <= 6 else f"{float(rounded)!r}"
 
 
-def has_reserved(connection: sa.Connection, key: ReleaseKey) -> bool:
+def has_reserved(connection: sa.Connection, release_id: ReleaseId) -> bool:
     """Return whether a release holds or has spent an amount."""
-    release = release_state(connection, key)
+    release = release_state(connection, release_id)
     return bool(release.spent) or not release.closed
 
 
@@ -122,5 +127,5 @@ def not_reserved_yet(connection: sa.Connection, dataset: str) -> tuple[Event, ..
     return tuple(
         one
         for one in approvals_of(connection, dataset)
-        if one.key is not None and not has_reserved(connection, one.key)
+        if one.release_id is not None and not has_reserved(connection, one.release_id)
     )

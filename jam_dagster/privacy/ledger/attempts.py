@@ -32,7 +32,7 @@ from jam_dagster.privacy.ledger.journal import (
     of_release,
     read_accesses,
 )
-from jam_dagster.privacy.ledger.key import ReleaseKey, key_fields
+from jam_dagster.privacy.ledger.release_id import ReleaseId, id_fields
 
 _RELEASE = ("dataset", "release", "partition", "edition")
 
@@ -76,7 +76,7 @@ def begin_attempt(
     connection: sa.Connection,
     location: str,
     balance: Balance,
-    key: ReleaseKey,
+    release_id: ReleaseId,
     *,
     at: str,
     run_id: str,
@@ -99,7 +99,7 @@ def begin_attempt(
     return append_access(
         connection,
         AccessKind.ATTEMPTED,
-        **_named(key),
+        **_named(release_id),
         attempt=secrets.token_hex(16),
         at=at,
         run_id=run_id,
@@ -112,15 +112,15 @@ def end_attempt(connection: sa.Connection, attempt: Access, *, at: str) -> None:
     append_access(connection, AccessKind.ENDED, **fields, at=at)
 
 
-def payments(connection: sa.Connection, key: ReleaseKey) -> int:
+def payments(connection: sa.Connection, release_id: ReleaseId) -> int:
     """Return how often a release has paid for an answer, or shown its public number of records."""
     paid = events.c.kind.in_([Kind.CHARGED.value, Kind.COUNTED.value])
-    counted = sa.select(sa.func.count()).select_from(events).where(of_release(key), paid)
+    counted = sa.select(sa.func.count()).select_from(events).where(of_release(release_id), paid)
     return int(connection.execute(counted).scalar_one())
 
 
-def _named(key: ReleaseKey) -> dict[str, str]:
-    return {name: value for name, value in key_fields(key).items() if name in _RELEASE}
+def _named(release_id: ReleaseId) -> dict[str, str]:
+    return {name: value for name, value in id_fields(release_id).items() if name in _RELEASE}
 
 
 @dataclass(frozen=True)

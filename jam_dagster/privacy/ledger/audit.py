@@ -23,9 +23,9 @@ from jam_dagster.privacy.ledger.bindings import (
 from jam_dagster.privacy.ledger.clock import time_of
 from jam_dagster.privacy.ledger.holdings import policy_of
 from jam_dagster.privacy.ledger.journal import GENESIS, Event, Kind, chain_fault
-from jam_dagster.privacy.ledger.key import ReleaseKey, is_sha256
 from jam_dagster.privacy.ledger.keys import KEY_KINDS, KeyAudit
 from jam_dagster.privacy.ledger.policy import REQUIRED, Holding, Policy, mixture_fault, use
+from jam_dagster.privacy.ledger.release_id import ReleaseId, is_sha256
 from jam_dagster.privacy.ledger.reservation import cover_fault
 from jam_dagster.privacy.ledger.source_binding import SourceBinding, binding_of
 from jam_dagster.privacy.ledger.state import ReleaseState, ShareState
@@ -81,9 +81,9 @@ class _Release(ReleaseState):
 class _Dataset:
     grant: Event
     approvals: Approvals = field(default_factory=Approvals)
-    named: set[tuple[Kind, ReleaseKey, str]] = field(default_factory=set)
+    named: set[tuple[Kind, ReleaseId, str]] = field(default_factory=set)
     """The digests of certificates that were issued or withdrawn."""
-    releases: dict[ReleaseKey, _Release] = field(default_factory=dict)
+    releases: dict[ReleaseId, _Release] = field(default_factory=dict)
     bound: Bindings = field(default_factory=dict)
     records: dict[str, str] = field(default_factory=dict)
     """The public number of records of each partition, until it is bound to another source."""
@@ -98,13 +98,13 @@ class _Dataset:
         return [
             Holding(
                 share.reservation.at,
-                key.partition,
+                release_id.partition,
                 share.held,
                 share.spent,
                 share.reservation.protects,
                 bool(release.records),
             )
-            for key, release in self.releases.items()
+            for release_id, release in self.releases.items()
             for share in release.shares.values()
         ]
 
@@ -117,9 +117,9 @@ class _Dataset:
         used = use(self.policy, held, self.policy.period_of(at))
         return self.grant.units, used.reserved, used.spent
 
-    def live(self) -> set[ReleaseKey]:
+    def live(self) -> set[ReleaseId]:
         """Return the releases that keep others from other sources."""
-        return {key for key, release in self.releases.items() if release.binds}
+        return {release_id for release_id, release in self.releases.items() if release.binds}
 
 
 def verify_journal(
@@ -196,22 +196,22 @@ class _Replay:
         dataset = self.datasets.get(event.dataset)
         if dataset is None:
             return f"is about dataset {event.dataset!r}, which was granted nothing"
-        key = event.key
+        release_id = event.release_id
         if event.kind == Kind.BOUND:
             return _binding_fault(event, dataset)
-        if key is None:
+        if release_id is None:
             return "names no release"
         if event.kind in APPROVAL_KINDS:
-            return _approval_fault(event, key, dataset)
+            return _approval_fault(event, release_id, dataset)
         if event.kind == Kind.RESERVED:
-            return self._reservation_fault(event, key, dataset)
-        release = dataset.releases.get(key)
+            return self._reservation_fault(event, release_id, dataset)
+        release = dataset.releases.get(release_id)
         if release is None:
             return "is about a release that was never reserved"
         if event.kind == Kind.COUNTED:
             return _count_fault(event, dataset, release)
         if event.kind in (Kind.CERTIFIED, Kind.WITHDRAWN):
-            return _certificate_fault(event, key, dataset)
+            return _certificate_fault(event, release_id, dataset)
         if event.kind == Kind.RAN:
             return _run_fault(event, release)
         if event.kind == Kind.DERIVED:
@@ -248,8 +248,8 @@ class _Replay:
         dataset.grant = event
         return ""
 
-    def _reservation_fault(self, event: Event, key: ReleaseKey, dataset: _Dataset) -> str:
-        release = dataset.releases.setdefault(key, _Release())
+    def _reservation_fault(self, event: Event, release_id: ReleaseId, dataset: _Dataset) -> str:
+        release = dataset.releases.setdefault(release_id, _Release())
         opening = next((one.opening for one in release.reservations()), "")
         again = event.opening == str(int(opening or 1) + 1) and not release.binds
         if event.opening != opening and not (release.shares and again):
@@ -262,17 +262,17 @@ class _Replay:
             return "reads another source than the other shares of its release"
         held = dataset.held()
         balance = balance_from(dataset.grant, held, event.at)
-        if fault := cover_fault(balance, held, dataset.approvals, key, reserved):
+        if fault := cover_fault(balance, held, dataset.approvals, release_id, reserved):
             return fault
         granted, kept, spent = dataset.totals(held, event.at)
         if kept + spent > granted:
             return "reserves more than was left"
-        return _source_fault(event, key, dataset)
+        return _source_fault(event, release_id, dataset)
 
 
 def _binding_fault(event: Event, dataset: _Dataset) -> str:
-    key = event.key
-    if key is None:
+    release_id = event.release_id
+    if release_id is None:
         named = binding_of(event)
         bare = named and SourceBinding(named.secret, table=named.table)
         if not event.reason or named != bare or (named and not named.table):
@@ -282,20 +282,20 @@ def _binding_fault(event: Event, dataset: _Dataset) -> str:
         return ""
     if not event.source:
         return "binds a release to no source"
-    if key not in dataset.releases:
+    if release_id not in dataset.releases:
         return "binds a release that was never reserved"
-    its = dataset.bound[event.partition].get(key)
+    its = dataset.bound[event.partition].get(release_id)
     if its is not None and its.source:
         return "binds a release that is bound"
-    return _source_fault(event, key, dataset)
+    return _source_fault(event, release_id, dataset)
 
 
-def _source_fault(event: Event, key: ReleaseKey, dataset: _Dataset) -> str:
+def _source_fault(event: Event, release_id: ReleaseId, dataset: _Dataset) -> str:
     """Apply a binding and return its fault; empty if it has none."""
-    kept = dataset.bound.get(event.partition, {}).get(key)
+    kept = dataset.bound.get(event.partition, {}).get(release_id)
     apply_binding(dataset.bound, event)
-    release, policy, grant = dataset.releases[key], dataset.policy, dataset.grant
-    source = dataset.bound[event.partition][key]
+    release, policy, grant = dataset.releases[release_id], dataset.policy, dataset.grant
+    source = dataset.bound[event.partition][release_id]
     if source is None:
         return ""
     its = {event.partition: [kept] if kept and event.kind == Kind.BOUND else []}
@@ -335,23 +335,23 @@ def _count_fault(event: Event, dataset: _Dataset, release: _Release) -> str:
     return ""
 
 
-def _approval_fault(event: Event, key: ReleaseKey, dataset: _Dataset) -> str:
+def _approval_fault(event: Event, release_id: ReleaseId, dataset: _Dataset) -> str:
     if event.kind == Kind.APPROVED and dataset.grant.approval != REQUIRED:
         return "approves a release that needs no approval"
     if event.kind == Kind.APPROVAL_WITHDRAWN:
-        if dataset.approvals.standing(key) is None:
+        if dataset.approvals.standing(release_id) is None:
             return "withdraws an approval that was not given"
-        release = dataset.releases.get(key)
+        release = dataset.releases.get(release_id)
         if release is not None and (release.spent or not release.ended):
             return "withdraws the approval of a release that had reserved"
     dataset.approvals.apply(event)
     return ""
 
 
-def _certificate_fault(event: Event, key: ReleaseKey, dataset: _Dataset) -> str:
+def _certificate_fault(event: Event, release_id: ReleaseId, dataset: _Dataset) -> str:
     if not is_sha256(event.digest):
         return "names no digest of a certificate"
-    named = event.kind, key, event.digest
+    named = event.kind, release_id, event.digest
     if named in dataset.named:
         return "certifies or withdraws the same digest again"
     dataset.named.add(named)

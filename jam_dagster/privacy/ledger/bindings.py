@@ -19,8 +19,8 @@ from jam_dagster.privacy.ledger.balance import Balance, grant_again_command
 from jam_dagster.privacy.ledger.commands import rebind_command
 from jam_dagster.privacy.ledger.holdings import holdings
 from jam_dagster.privacy.ledger.journal import Event, Kind, append, events, read
-from jam_dagster.privacy.ledger.key import ReleaseKey, key_fields
 from jam_dagster.privacy.ledger.policy import GROUNDS, IN_ALL_TABLES, Holding, Policy
+from jam_dagster.privacy.ledger.release_id import ReleaseId, id_fields
 from jam_dagster.privacy.ledger.source_binding import (
     SourceBinding,
     binding_of,
@@ -33,7 +33,7 @@ from jam_dagster.privacy.sensitivity import Neighbours
 FIXED = GROUNDS[1]
 """The ground on which replacing a person changes one partition alone."""
 
-Bindings = dict[str, dict[ReleaseKey, SourceBinding | None]]
+Bindings = dict[str, dict[ReleaseId, SourceBinding | None]]
 """The binding of each reserved release of a dataset, by partition; None without a source."""
 
 
@@ -94,22 +94,22 @@ def latest_table(live: Mapping[str, Iterable[SourceBinding | None]]) -> SourceBi
 
 
 def live_sources(
-    bound: Bindings, live: Collection[ReleaseKey]
+    bound: Bindings, live: Collection[ReleaseId]
 ) -> dict[str, list[SourceBinding | None]]:
     """Return the bindings of the releases in `live`, by partition."""
     return {
-        partition: [source for key, source in its.items() if key in live]
+        partition: [source for release_id, source in its.items() if release_id in live]
         for partition, its in bound.items()
     }
 
 
-def live_releases(dataset: str, held: Iterable[Holding]) -> set[ReleaseKey]:
+def live_releases(dataset: str, held: Iterable[Holding]) -> set[ReleaseId]:
     """Return a dataset's releases with a held or spent amount, or a public number of records.
 
     A reservation that ended without any of these binds no other release.
     """
     live = {one.names for one in held if one.counts}
-    return {ReleaseKey(dataset, *names) for names in live}
+    return {ReleaseId(dataset, *names) for names in live}
 
 
 def is_vouched(source: SourceBinding, sources: str) -> bool:
@@ -153,25 +153,29 @@ def apply_binding(bound: Bindings, event: Event) -> None:
     A rebinding drops the sources of a partition. The table of each stays what it was, unless the
     event names the one that all of them are of.
     """
-    its, key, new = bound.setdefault(event.partition, {}), event.key, binding_of(event)
-    if key is None:
+    its, release_id, new = (
+        bound.setdefault(event.partition, {}),
+        event.release_id,
+        binding_of(event),
+    )
+    if release_id is None:
         for one, old in its.items():
             its[one] = new or (old and old.let_go())
         return
-    its.pop(key, None)
-    its[key] = new
+    its.pop(release_id, None)
+    its[release_id] = new
 
 
 def check_binding(
     connection: sa.Connection,
     location: str,
     balance: Balance,
-    key: ReleaseKey,
+    release_id: ReleaseId,
     source: SourceBinding | None,
     neighbours: Neighbours,
     *,
     there: bool,
-    superseded: Collection[ReleaseKey] = (),
+    superseded: Collection[ReleaseId] = (),
 ) -> SourceBinding | None:
     """Return the source if a release is still to be bound to it; raise if it must not read it.
 
@@ -183,54 +187,58 @@ def check_binding(
     """
     if source is None:
         return None
-    all_bound = bindings(connection, key.dataset)
-    bound = all_bound.get(key.partition, {})
-    again = _again(location, balance, key, source, key.partition)
-    its = bound.get(key) if there else None
+    all_bound = bindings(connection, release_id.dataset)
+    bound = all_bound.get(release_id.partition, {})
+    again = _again(location, balance, release_id, source, release_id.partition)
+    its = bound.get(release_id) if there else None
     if its is not None and its.source:
         if not its.reads_same(source):
             raise SourceBindingError(
-                f"{key} of dataset {key.dataset!r} {_differs(its, source)}. Give the source "
-                "that it was reserved for, or, if that has moved or has another user, rebind: "
-                f"`{again}`. Another table is another release: give it a new edition"
+                f"{release_id} of dataset {release_id.dataset!r} {_differs(its, source)}. Give the "
+                "source that it was reserved for, or, if that has moved or has another user, "
+                f"rebind: `{again}`. Another table is another release: give it a new edition"
             )
         return None
-    _check_one_table(location, balance, key, source, {key.partition: [its] if its else []})
-    release = release_state(connection, key)
+    _check_one_table(
+        location, balance, release_id, source, {release_id.partition: [its] if its else []}
+    )
+    release = release_state(connection, release_id)
     if release.closed and release.spent:
         # The release draws no more, and repeats from its own source.
         return source
     disjoint = balance.policy.parallel
     if not (neighbours.records_public or disjoint):
         return source
-    live = live_releases(key.dataset, holdings(connection, key.dataset))
-    counted = live - {key, *superseded}
+    live = live_releases(release_id.dataset, holdings(connection, release_id.dataset))
+    counted = live - {release_id, *superseded}
     if neighbours.records_public:
-        _check_public(location, balance, key, source)
+        _check_public(location, balance, release_id, source)
         for other, its in bound.items():
             if other not in counted or its is None or not its.source or its.reads_same(source):
                 continue
             raise SourceBindingError(
-                f"{key} of dataset {key.dataset!r} would read another source than {other}, which "
-                f"{_differs(its, source)}. Under replace-one neighbours the number of "
-                "records is public, and two sources of one dataset would reveal an exact count. "
+                f"{release_id} of dataset {release_id.dataset!r} would read another source than "
+                f"{other}, which {_differs(its, source)}. Under replace-one neighbours the number "
+                "of records is public, and two sources of one dataset would reveal an exact count. "
                 "Read one table in all its releases. For several tables of the same people, let "
                 "the officer grant the dataset a private number of records (`ledger grant "
                 "--records private`), and protect add_remove neighbours in all its releases. Or, "
                 f"if the source has moved or has another user, rebind: `{again}`"
             )
     if disjoint:
-        _check_apart(location, balance, key, source, live_sources(all_bound, live))
-        _check_vouched(location, balance, key, source)
-        _check_one_table(location, balance, key, source, live_sources(all_bound, counted))
+        _check_apart(location, balance, release_id, source, live_sources(all_bound, live))
+        _check_vouched(location, balance, release_id, source)
+        _check_one_table(location, balance, release_id, source, live_sources(all_bound, counted))
     return source
 
 
 def bind(
-    connection: sa.Connection, key: ReleaseKey, source: SourceBinding, *, at: str, run_id: str
+    connection: sa.Connection, release_id: ReleaseId, source: SourceBinding, *, at: str, run_id: str
 ) -> None:
     """Bind a release that was reserved without a source."""
-    append(connection, Kind.BOUND, **key_fields(key), source=source.text, at=at, run_id=run_id)
+    append(
+        connection, Kind.BOUND, **id_fields(release_id), source=source.text, at=at, run_id=run_id
+    )
 
 
 def rebind(
@@ -256,12 +264,12 @@ def check_table(table: str) -> None:
 
 
 def _again(
-    location: str, balance: Balance, key: ReleaseKey, source: SourceBinding, partition: str
+    location: str, balance: Balance, release_id: ReleaseId, source: SourceBinding, partition: str
 ) -> str:
     """Return the command after which a partition's releases may be of the source of another."""
-    named = key.partition and partition and balance.policy.of_one_table
+    named = release_id.partition and partition and balance.policy.of_one_table
     table = source.table_name if named else ""
-    return rebind_command(location, key.dataset, partition, table)
+    return rebind_command(location, release_id.dataset, partition, table)
 
 
 def _differs(bound: SourceBinding, source: SourceBinding) -> str:
@@ -278,26 +286,26 @@ def _differs(bound: SourceBinding, source: SourceBinding) -> str:
 def _check_apart(
     location: str,
     balance: Balance,
-    key: ReleaseKey,
+    release_id: ReleaseId,
     source: SourceBinding,
     live: Mapping[str, list[SourceBinding | None]],
 ) -> None:
     """Raise if another partition reads the same source: people in both would be charged once."""
     for partition, sources in live.items():
         same = [one for one in sources if one is not None and one.may_share_place(source)]
-        if partition == key.partition or not same:
+        if partition == release_id.partition or not same:
             continue
         if all(one.secret != source.secret for one in same):
-            again = _again(location, balance, key, source, partition)
+            again = _again(location, balance, release_id, source, partition)
             raise SourceBindingError(
-                f"{key} of dataset {key.dataset!r} may read the same source as partition "
-                f"{partition!r}, which {_differs(same[0], source)}, and the officer granted "
-                f"partitions as disjoint ({balance.policy.ground}). If that store is lost, let "
-                f"the officer rebind that partition: `{again}`"
+                f"{release_id} of dataset {release_id.dataset!r} may read the same source as "
+                f"partition {partition!r}, which {_differs(same[0], source)}, and the officer "
+                f"granted partitions as disjoint ({balance.policy.ground}). If that store is lost, "
+                f"let the officer rebind that partition: `{again}`"
             )
         raise SourceBindingError(
-            f"{key} of dataset {key.dataset!r} would read the same source as partition "
-            f"{partition!r}, and the officer granted partitions as disjoint "
+            f"{release_id} of dataset {release_id.dataset!r} would read the same source as "
+            f"partition {partition!r}, and the officer granted partitions as disjoint "
             f"({balance.policy.ground}): no person may be in two of them. Give each partition a "
             "source of its own, or let the officer grant partitions that add up"
         )
@@ -306,7 +314,7 @@ def _check_apart(
 def _check_one_table(
     location: str,
     balance: Balance,
-    key: ReleaseKey,
+    release_id: ReleaseId,
     source: SourceBinding,
     live: Mapping[str, list[SourceBinding | None]],
 ) -> None:
@@ -314,17 +322,17 @@ def _check_one_table(
 
     A person in one table's January and in another table's February would be charged once.
     """
-    if not (key.partition and balance.policy.of_one_table):
+    if not (release_id.partition and balance.policy.of_one_table):
         return
     partition = of_another_table(source, live)
     if not partition:
         return
     unknown = "" if all(live[partition]) else ", which is bound to no source"
-    again = _again(location, balance, key, source, partition)
+    again = _again(location, balance, release_id, source, partition)
     command = grant_again_command(location, balance, partitions=IN_ALL_TABLES)
     raise SourceBindingError(
-        f"{key} of dataset {key.dataset!r} would read another table than a release of partition "
-        f"{partition!r}{unknown}, and the officer granted partitions as disjoint "
+        f"{release_id} of dataset {release_id.dataset!r} would read another table than a release "
+        f"of partition {partition!r}{unknown}, and the officer granted partitions as disjoint "
         f"({balance.policy.ground}) in one table: a person in two partitions, one of each table, "
         "would be charged once. If it is one table, write {partition} for the partition in its "
         "path, so that all its partitions have one name. If all releases of that partition are of "
@@ -334,29 +342,31 @@ def _check_one_table(
     )
 
 
-def _check_public(location: str, balance: Balance, key: ReleaseKey, source: SourceBinding) -> None:
+def _check_public(
+    location: str, balance: Balance, release_id: ReleaseId, source: SourceBinding
+) -> None:
     """Raise unless the officer says that the number of records of a source is public."""
-    if not public_fault(balance.policy, key.partition, source, balance.sources):
+    if not public_fault(balance.policy, release_id.partition, source, balance.sources):
         return
     wanted, people = {"records": "public"}, "one fixed set of people"
-    if key.partition:
+    if release_id.partition:
         wanted["ground"] = FIXED
         people = "in each partition one fixed set of people, whose membership is public"
     if not is_vouched(source, balance.sources):
         wanted["sources"] = _with(balance.sources, source.template_name)
         people += f", all of whom its query or asset selects ({source.template_name})"
     raise SourceBindingError(
-        f"{records_shown(key, people)}, and their number is no secret, let the officer grant it: "
-        f"{grant_again_command(location, balance, **wanted)}"
+        f"{records_shown(release_id, people)}, and their number is no secret, let the officer "
+        f"grant it: {grant_again_command(location, balance, **wanted)}"
     )
 
 
-def records_shown(key: ReleaseKey, people: str = "one fixed set of people") -> str:
+def records_shown(release_id: ReleaseId, people: str = "one fixed set of people") -> str:
     """Return that a release shows how many records there are, and remedies up to the last one."""
     return (
-        f"{key} of dataset {key.dataset!r} protects replace_one neighbours, which do not hide the "
-        "number of records, and no grant says that it is public. Protect add_remove neighbours "
-        "(privacy.neighbours, or --neighbours add_remove), which measure it with "
+        f"{release_id} of dataset {release_id.dataset!r} protects replace_one neighbours, which do "
+        "not hide the number of records, and no grant says that it is public. Protect add_remove "
+        "neighbours (privacy.neighbours, or --neighbours add_remove), which measure it with "
         f"privacy.records_share of the budget. Or, if the table has {people}"
     )
 
@@ -365,16 +375,18 @@ def _with(sources: str, template: str) -> str:
     return ",".join(filter(None, (sources, template)))
 
 
-def _check_vouched(location: str, balance: Balance, key: ReleaseKey, source: SourceBinding) -> None:
+def _check_vouched(
+    location: str, balance: Balance, release_id: ReleaseId, source: SourceBinding
+) -> None:
     """Raise unless the officer vouches for a source that no file distinguishes from another's."""
-    if not key.partition or is_vouched(source, balance.sources):
+    if not release_id.partition or is_vouched(source, balance.sources):
         return
     template = source.template_name
     command = grant_again_command(location, balance, sources=_with(balance.sources, template))
     raise SourceBindingError(
-        f"{key} of dataset {key.dataset!r} reads a query, an asset, a folder or a URL, and "
-        f"the officer granted partitions as disjoint ({balance.policy.ground}): only who reads it "
-        f"can know that no person is in two of them. Its digest is {template}. Give each "
+        f"{release_id} of dataset {release_id.dataset!r} reads a query, an asset, a folder or a "
+        f"URL, and the officer granted partitions as disjoint ({balance.policy.ground}): only who "
+        f"reads it can know that no person is in two of them. Its digest is {template}. Give each "
         "partition a file of its own, or let the officer look at the definition and grant it: "
         f"{command}"
     )

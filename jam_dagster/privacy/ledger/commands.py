@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from jam_dagster.privacy.ledger.key import ReleaseKey
+from jam_dagster.privacy.ledger.release_id import ReleaseId
 
 
 def ledger_command(name: str, location: str, **options: str) -> str:
@@ -20,16 +20,16 @@ def grant_command(location: str, dataset: str = "ID") -> str:
     return ledger_command("grant", location, dataset=dataset, epsilon="EPSILON", delta="DELTA")
 
 
-def close_command(location: str, key: ReleaseKey) -> str:
+def close_command(location: str, release_id: ReleaseId) -> str:
     """Return the command that closes an abandoned release."""
-    return ledger_command("close", location, **release_options(key), reason="REASON")
+    return ledger_command("close", location, **release_options(release_id), reason="REASON")
 
 
-def release_options(key: ReleaseKey) -> dict[str, str]:
+def release_options(release_id: ReleaseId) -> dict[str, str]:
     """Return the options that name a release, without its specification."""
-    edition = "" if key.edition == "1" else key.edition
-    names = {"dataset": key.dataset, "release": key.release}
-    return {**names, "partition": key.partition, "edition": edition}
+    edition = "" if release_id.edition == "1" else release_id.edition
+    names = {"dataset": release_id.dataset, "release": release_id.release}
+    return {**names, "partition": release_id.partition, "edition": edition}
 
 
 def acknowledge_command(location: str, dataset: str = "ID") -> str:

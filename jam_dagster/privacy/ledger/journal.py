@@ -18,7 +18,7 @@ import sqlalchemy as sa
 
 from jam_dagster.errors import BudgetError, LedgerIntegrityError, SpecificationError
 from jam_dagster.privacy.accounting import rho_within
-from jam_dagster.privacy.ledger.key import ReleaseKey, canonical_digest, check_name, key_fields
+from jam_dagster.privacy.ledger.release_id import ReleaseId, canonical_digest, check_name, id_fields
 
 _AnyKind = TypeVar("_AnyKind", bound=StrEnum)
 
@@ -175,18 +175,18 @@ class Event:
         return self.kind in SHARE_KINDS
 
     @property
-    def key(self) -> ReleaseKey | None:
-        """The key of the event's release, or None for an event about no release.
+    def release_id(self) -> ReleaseId | None:
+        """The id of the event's release, or None for an event about no release.
 
         Raises
         ------
         LedgerIntegrityError
-            If no release can have that key.
+            If no release can have that id.
         """
         if not self.release:
             return None
         try:
-            return ReleaseKey(self.dataset, *self.names)
+            return ReleaseId(self.dataset, *self.names)
         except SpecificationError as error:
             raise LedgerIntegrityError(
                 f"event {self.seq} of the ledger names a release that cannot be: {error}. "
@@ -195,7 +195,7 @@ class Event:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The parts of its release's key after the dataset, in their order."""
+        """The parts of its release's id after the dataset, in their order."""
         return self.release, self.specification, self.partition, self.edition
 
     def seal(self) -> str:
@@ -467,19 +467,19 @@ def read_accesses(connection: sa.Connection, *conditions: sa.ColumnElement[bool]
     return _accesses(connection.execute(lines))
 
 
-def withdrawal_of(journal: Sequence[Event], key: ReleaseKey) -> Event | None:
+def withdrawal_of(journal: Sequence[Event], release_id: ReleaseId) -> Event | None:
     """Return the last withdrawal of a release's certificates, or None.
 
     One withdrawal covers all of them: a certificate that is issued again, by another version or
     for files elsewhere, is about the same release.
     """
-    found = [one for one in journal if one.kind == Kind.WITHDRAWN and one.key == key]
+    found = [one for one in journal if one.kind == Kind.WITHDRAWN and one.release_id == release_id]
     return found[-1] if found else None
 
 
-def of_release(key: ReleaseKey) -> sa.ColumnElement[bool]:
-    """Return the condition that an event belongs to the release of that key."""
-    return sa.and_(*(events.c[name] == value for name, value in key_fields(key).items()))
+def of_release(release_id: ReleaseId) -> sa.ColumnElement[bool]:
+    """Return the condition that an event belongs to the release of that id."""
+    return sa.and_(*(events.c[name] == value for name, value in id_fields(release_id).items()))
 
 
 def moves_an_amount() -> sa.ColumnElement[bool]:

@@ -14,7 +14,7 @@ from jam_dagster.privacy.ledger.backend import LedgerBackend
 from jam_dagster.privacy.ledger.clock import ledger_time
 from jam_dagster.privacy.ledger.commands import ledger_command
 from jam_dagster.privacy.ledger.journal import Event, Kind, append, events, read, utc_now
-from jam_dagster.privacy.ledger.key import check_name, fingerprint_of
+from jam_dagster.privacy.ledger.release_id import check_name, fingerprint_of
 
 KEY_BYTES = 32
 """Length of an Ed25519 public key."""

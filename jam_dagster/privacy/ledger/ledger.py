@@ -51,7 +51,6 @@ from jam_dagster.privacy.ledger.journal import (
     last,
     of_release,
 )
-from jam_dagster.privacy.ledger.key import ReleaseKey, check_digest, check_name, key_fields
 from jam_dagster.privacy.ledger.keys import LedgerKeys
 from jam_dagster.privacy.ledger.move import move_journal
 from jam_dagster.privacy.ledger.opening import Opening, check_granted, plan_opening, share_units
@@ -62,6 +61,7 @@ from jam_dagster.privacy.ledger.policy import (
     check_approval,
 )
 from jam_dagster.privacy.ledger.reader import LedgerReader, is_by_hand, issued, last_run
+from jam_dagster.privacy.ledger.release_id import ReleaseId, check_digest, check_name, id_fields
 from jam_dagster.privacy.ledger.reservation import Reservation
 from jam_dagster.privacy.ledger.source_binding import SourceBinding
 from jam_dagster.privacy.ledger.state import release_state
@@ -93,8 +93,8 @@ class Ledger(LedgerReader):
     --------
     >>> ledger = Ledger("ledger.db")
     >>> ledger.grant("people", epsilon=3.0, delta=1e-9, reason="policy of 2026")
-    >>> key = ReleaseKey("people", "yearly", specification="3f9a...")
-    >>> release = ledger.open_release(key, Budget(1.0, 1e-9).shares(evaluation=0.05))
+    >>> release_id = ReleaseId("people", "yearly", specification="3f9a...")
+    >>> release = ledger.open_release(release_id, Budget(1.0, 1e-9).shares(evaluation=0.05))
     >>> release.account("mechanism").charge("round-000/select", 1e-4)
     >>> release.close("done")
     """
@@ -294,14 +294,16 @@ class Ledger(LedgerReader):
             if not is_by_hand(connection):
                 append(connection, Kind.BY_HAND, "", at=at, reason=reason)
 
-    def approve(self, key: ReleaseKey, *, epsilon: float | None = None, reason: str = "") -> Event:
+    def approve(
+        self, release_id: ReleaseId, *, epsilon: float | None = None, reason: str = ""
+    ) -> Event:
         """Approve a release, so that it may reserve where the dataset's grant requires approval.
 
-        Approving the same key again, with the same limit, writes nothing.
+        Approving the same id again, with the same limit, writes nothing.
 
         Parameters
         ----------
-        key : ReleaseKey
+        release_id : ReleaseId
             The exact release; the partition `ALL_PARTITIONS` stands for every partition.
         epsilon : float, optional
             The most that it may reserve, at the delta of the dataset's grant; by default the
@@ -318,55 +320,57 @@ class Ledger(LedgerReader):
         """
         check_name(reason, "the reason", required=False)
         with self._writing() as (connection, at):
-            balance = known_balance(connection, self.location, key.dataset, at)
+            balance = known_balance(connection, self.location, release_id.dataset, at)
             if balance.approval != REQUIRED:
                 raise BudgetError(
-                    f"releases of dataset {key.dataset!r} need no approval. To let them wait for "
-                    "it, grant the dataset its budget with `--approval required`"
+                    f"releases of dataset {release_id.dataset!r} need no approval. To let them "
+                    "wait for it, grant the dataset its budget with `--approval required`"
                 )
             limit = 0 if epsilon is None else units_down(Budget(epsilon, balance.delta).rho)
-            before = approvals_of(connection, key.dataset).standing(key)
+            before = approvals_of(connection, release_id.dataset).standing(release_id)
             if before is not None and before.units == limit:
                 return before
             details: dict[str, Any] = {"at": at, "units": limit, "epsilon": epsilon}
-            return append(connection, Kind.APPROVED, **key_fields(key), **details, reason=reason)
+            return append(
+                connection, Kind.APPROVED, **id_fields(release_id), **details, reason=reason
+            )
 
-    def withdraw_approval(self, key: ReleaseKey, *, reason: str = "") -> Event:
+    def withdraw_approval(self, release_id: ReleaseId, *, reason: str = "") -> Event:
         """Withdraw an approval before its release has reserved.
 
         Parameters
         ----------
-        key, reason
+        release_id, reason
             As for `approve`.
 
         Raises
         ------
         BudgetError
-            If this exact key is not approved, or has reserved already.
+            If this exact id is not approved, or has reserved already.
         """
         check_name(reason, "the reason", required=False)
         with self._writing() as (connection, at):
-            if approvals_of(connection, key.dataset).standing(key) is None:
+            if approvals_of(connection, release_id.dataset).standing(release_id) is None:
                 raise BudgetError(
-                    f"{key} of dataset {key.dataset!r} is not approved under the specification "
-                    f"{key.specification}: there is nothing to withdraw"
+                    f"{release_id} of dataset {release_id.dataset!r} is not approved under the "
+                    f"specification {release_id.specification}: there is nothing to withdraw"
                 )
-            if has_reserved(connection, key):
+            if has_reserved(connection, release_id):
                 raise BudgetError(
-                    f"{key} of dataset {key.dataset!r} has reserved its budget, so its approval "
-                    "cannot be withdrawn; end it with `jam-dagster ledger close`"
+                    f"{release_id} of dataset {release_id.dataset!r} has reserved its budget, so "
+                    "its approval cannot be withdrawn; end it with `jam-dagster ledger close`"
                 )
             details = {"at": at, "reason": reason}
-            return append(connection, Kind.APPROVAL_WITHDRAWN, **key_fields(key), **details)
+            return append(connection, Kind.APPROVAL_WITHDRAWN, **id_fields(release_id), **details)
 
-    def withdraw(self, key: ReleaseKey, digest: str, *, reason: str = "") -> Event:
+    def withdraw(self, release_id: ReleaseId, digest: str, *, reason: str = "") -> Event:
         """Withdraw a certificate, together with all other certificates of its release.
 
         Withdrawing the same certificate twice writes nothing.
 
         Parameters
         ----------
-        key : ReleaseKey
+        release_id : ReleaseId
             The release of the certificate.
         digest : str
             The certificate's digest, 64 hexadecimal digits.
@@ -383,15 +387,16 @@ class Ledger(LedgerReader):
         check_digest(digest, "the certificate's digest")
         check_name(reason, "the reason", required=False)
         with self._writing() as (connection, at):
-            if not release_state(connection, key).shares:
+            if not release_state(connection, release_id).shares:
                 raise BudgetError(
-                    f"the ledger {self.location} knows no {key} of dataset {key.dataset!r} under "
-                    "this specification: name the ledger that was charged for it"
+                    f"the ledger {self.location} knows no {release_id} of dataset "
+                    f"{release_id.dataset!r} under this specification: name the ledger that was "
+                    "charged for it"
                 )
             withdrawn = events.c.kind == Kind.WITHDRAWN.value, events.c.digest == digest
             details = {"at": at, "reason": reason, "digest": digest}
-            return last(connection, of_release(key), *withdrawn) or append(
-                connection, Kind.WITHDRAWN, **key_fields(key), **details
+            return last(connection, of_release(release_id), *withdrawn) or append(
+                connection, Kind.WITHDRAWN, **id_fields(release_id), **details
             )
 
     def rebind(self, dataset: str, *, reason: str, partition: str = "", table: str = "") -> int:
@@ -468,13 +473,13 @@ class Ledger(LedgerReader):
 
     def open_release(
         self,
-        key: ReleaseKey,
+        release_id: ReleaseId,
         shares: Mapping[str, float],
         *,
         neighbours: Neighbours = REPLACE_ONE,
         source: SourceBinding | None = None,
         run_id: str = "",
-        takes_over: Collection[ReleaseKey] = (),
+        takes_over: Collection[ReleaseId] = (),
     ) -> Reservation:
         """Reserve the whole price of a release, or return its earlier reservation.
 
@@ -485,8 +490,8 @@ class Ledger(LedgerReader):
 
         Parameters
         ----------
-        key : ReleaseKey
-            The release. The reservation of a key that was opened before is returned, free.
+        release_id : ReleaseId
+            The release. The reservation of an id that was opened before is returned, free.
         shares : mapping of str to float
             Rho to reserve for each part of the release, such as ``"mechanism"`` and
             ``"evaluation"``; a reservation is a budget and is rounded down.
@@ -496,7 +501,7 @@ class Ledger(LedgerReader):
             What it reads, to which a new reservation is bound.
         run_id : str
             Written in the journal with the user's name.
-        takes_over : collection of ReleaseKey
+        takes_over : collection of ReleaseId
             Other releases of the dataset whose uncharged reservations are returned and closed too.
 
         Raises
@@ -519,19 +524,19 @@ class Ledger(LedgerReader):
         units = share_units(shares)
         check_name(run_id, "the run id", required=False)
         with self._backend.writing() as connection:
-            at, opening = self._plan(connection, key, units, neighbours, source, takes_over)
-            opening.write(connection, key, at=at, run_id=run_id)
+            at, opening = self._plan(connection, release_id, units, neighbours, source, takes_over)
+            opening.write(connection, release_id, at=at, run_id=run_id)
         reserved = {share: rho_reserving(amount) for share, amount in opening.units.items()}
-        return Reservation(self._backend, key, reserved, run_id, self._clock)
+        return Reservation(self._backend, release_id, reserved, run_id, self._clock)
 
     def check(
         self,
-        key: ReleaseKey,
+        release_id: ReleaseId,
         shares: Mapping[str, float],
         *,
         neighbours: Neighbours = REPLACE_ONE,
         source: SourceBinding | None = None,
-        takes_over: Collection[ReleaseKey] = (),
+        takes_over: Collection[ReleaseId] = (),
     ) -> None:
         """Raise the errors of `open_release`, and write nothing.
 
@@ -542,20 +547,20 @@ class Ledger(LedgerReader):
         """
         units = share_units(shares)
         with self._backend.reading() as connection:
-            self._plan(connection, key, units, neighbours, source, takes_over)
+            self._plan(connection, release_id, units, neighbours, source, takes_over)
 
     def _plan(
         self,
         connection: sa.Connection,
-        key: ReleaseKey,
+        release_id: ReleaseId,
         units: Mapping[str, int],
         neighbours: Neighbours,
         source: SourceBinding | None,
-        takes_over: Collection[ReleaseKey],
+        takes_over: Collection[ReleaseId],
     ) -> tuple[str, Opening]:
         at = ledger_time(connection, self._clock)
         opening = plan_opening(
-            connection, self.location, key, units, at, neighbours, source, takes_over
+            connection, self.location, release_id, units, at, neighbours, source, takes_over
         )
         late = clock_fault(connection, self._clock, self.location)
         # An existing reservation keeps its period, whatever the time.
@@ -564,7 +569,7 @@ class Ledger(LedgerReader):
         return at, opening
 
     @contextmanager
-    def claim(self, key: ReleaseKey) -> Iterator[None]:
+    def claim(self, release_id: ReleaseId) -> Iterator[None]:
         """Lock a release, so that one run at a time draws for it.
 
         A killed run releases its claim at once, or with the last process that it has forked.
@@ -574,7 +579,7 @@ class Ledger(LedgerReader):
 
         Parameters
         ----------
-        key : ReleaseKey
+        release_id : ReleaseId
             The release.
 
         Raises
@@ -582,18 +587,19 @@ class Ledger(LedgerReader):
         BudgetError
             If another run holds it, or the ledger cannot be reached.
         """
-        with self._backend.claim(key.digest) as taken:
+        with self._backend.claim(release_id.digest) as taken:
             if not taken:
                 raise BudgetError(
-                    f"another run is drawing for {key} of dataset {key.dataset!r}. Wait until it "
-                    "has ended and run again: its paid draws are then reused without a charge"
+                    f"another run is drawing for {release_id} of dataset {release_id.dataset!r}. "
+                    "Wait until it has ended and run again: its paid draws are then reused without "
+                    "a charge"
                 )
             yield
 
     @contextmanager
     def attempt(
         self,
-        key: ReleaseKey,
+        release_id: ReleaseId,
         *,
         neighbours: Neighbours = REPLACE_ONE,
         source: SourceBinding | None = None,
@@ -613,7 +619,7 @@ class Ledger(LedgerReader):
 
         Parameters
         ----------
-        key : ReleaseKey
+        release_id : ReleaseId
             The release.
         neighbours, source
             As for `open_release`.
@@ -637,32 +643,34 @@ class Ledger(LedgerReader):
         """
         check_name(run_id, "the run id", required=False)
         with self._writing() as (connection, at):
-            balance = known_balance(connection, self.location, key.dataset, at)
-            reads = balance, key, source, neighbours
-            attempt = begin_attempt(connection, self.location, balance, key, at=at, run_id=run_id)
+            balance = known_balance(connection, self.location, release_id.dataset, at)
+            reads = balance, release_id, source, neighbours
+            attempt = begin_attempt(
+                connection, self.location, balance, release_id, at=at, run_id=run_id
+            )
             # Another run may have bound it since the reservation was found.
             unbound = check_binding(connection, self.location, *reads, there=True)
-            release = release_state(connection, key)
+            release = release_state(connection, release_id)
             ended = bool(release.shares) and release.closed
             if unbound and not release.closed:
-                bind(connection, key, unbound, at=at, run_id=run_id)
-            before = payments(connection, key)
+                bind(connection, release_id, unbound, at=at, run_id=run_id)
+            before = payments(connection, release_id)
         yield attempt.attempt
         with self._writing() as (connection, at):
             late = check_binding(connection, self.location, *reads, there=True) if ended else None
             if late:
-                bind(connection, key, late, at=at, run_id=run_id)
-            if payments(connection, key) > before:
+                bind(connection, release_id, late, at=at, run_id=run_id)
+            if payments(connection, release_id) > before:
                 end_attempt(connection, attempt, at=at)
 
-    def ran(self, key: ReleaseKey, digest: str, *, run_id: str = "") -> None:
+    def ran(self, release_id: ReleaseId, digest: str, *, run_id: str = "") -> None:
         """Journal the digest of a run that this process made from its draws, unless it is the last.
 
         A run that is repeated on another machine may have another model; the last one counts.
 
         Parameters
         ----------
-        key : ReleaseKey
+        release_id : ReleaseId
             A release that was reserved here.
         digest : str
             See `jam_dagster.certificates.run_digest`; empty over a domain from private data, where
@@ -677,23 +685,30 @@ class Ledger(LedgerReader):
         """
         check_name(run_id, "the run id", required=False)
         with self._writing() as (connection, at):
-            self._check_reserved(connection, key, "run it")
-            if last_run(connection, key) != digest:
-                append(connection, Kind.RAN, **key_fields(key), digest=digest, at=at, run_id=run_id)
+            self._check_reserved(connection, release_id, "run it")
+            if last_run(connection, release_id) != digest:
+                append(
+                    connection,
+                    Kind.RAN,
+                    **id_fields(release_id),
+                    digest=digest,
+                    at=at,
+                    run_id=run_id,
+                )
 
-    def _check_reserved(self, connection: sa.Connection, key: ReleaseKey, what: str) -> None:
-        if not release_state(connection, key).shares:
+    def _check_reserved(self, connection: sa.Connection, release_id: ReleaseId, what: str) -> None:
+        if not release_state(connection, release_id).shares:
             raise BudgetError(
-                f"{key} was never reserved in the ledger {self.location}: {what} with the ledger"
-                " that it was charged to"
+                f"{release_id} was never reserved in the ledger {self.location}: {what} with the "
+                "ledger that it was charged to"
             )
 
-    def certify(self, key: ReleaseKey, digest: str, *, run_id: str) -> None:
+    def certify(self, release_id: ReleaseId, digest: str, *, run_id: str) -> None:
         """Journal that a certificate was issued for a release, once for each digest.
 
         Parameters
         ----------
-        key : ReleaseKey
+        release_id : ReleaseId
             A release that was reserved here.
         digest : str
             The certificate's digest; see `jam_dagster.certificates.Certificate.digest`.
@@ -708,12 +723,12 @@ class Ledger(LedgerReader):
         """
         check_name(run_id, "the run id")
         with self._writing() as (connection, at):
-            self._check_reserved(connection, key, "issue its certificate")
-            if issued(connection, key, digest) is None:
+            self._check_reserved(connection, release_id, "issue its certificate")
+            if issued(connection, release_id, digest) is None:
                 append(
                     connection,
                     Kind.CERTIFIED,
-                    **key_fields(key),
+                    **id_fields(release_id),
                     digest=digest,
                     at=at,
                     run_id=run_id,

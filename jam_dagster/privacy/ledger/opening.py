@@ -37,8 +37,8 @@ from jam_dagster.privacy.ledger.journal import (
     of_release,
     read,
 )
-from jam_dagster.privacy.ledger.key import ReleaseKey, check_name, key_fields
 from jam_dagster.privacy.ledger.policy import IN_ALL_TABLES, Holding, Policy, mixture_fault, use
+from jam_dagster.privacy.ledger.release_id import ReleaseId, check_name, id_fields
 from jam_dagster.privacy.ledger.reservation import close_share, counted
 from jam_dagster.privacy.ledger.source_binding import SourceBinding
 from jam_dagster.privacy.ledger.state import ReleaseState, release_state, states_in
@@ -49,7 +49,7 @@ SUPERSEDED = "superseded before its first draw"
 
 _NAMED = 3
 _RELEASE = ("dataset", "release", "partition", "edition")
-"""The parts of a key that name a release under any specification."""
+"""The parts of an id that name a release under any specification."""
 
 
 @dataclass(frozen=True)
@@ -66,10 +66,12 @@ class Opening:
     number: str = ""
     counts_in: str = ""
     protects: str = ""
-    superseded: Mapping[ReleaseKey, ReleaseState] = field(default_factory=dict)
+    superseded: Mapping[ReleaseId, ReleaseState] = field(default_factory=dict)
     source: SourceBinding | None = None
 
-    def write(self, connection: sa.Connection, key: ReleaseKey, *, at: str, run_id: str) -> None:
+    def write(
+        self, connection: sa.Connection, release_id: ReleaseId, *, at: str, run_id: str
+    ) -> None:
         """Write the plan to the journal: close superseded reservations, then reserve each share."""
         if self.there:
             return
@@ -81,7 +83,7 @@ class Opening:
             append(
                 connection,
                 Kind.RESERVED,
-                **key_fields(key),
+                **id_fields(release_id),
                 share=share,
                 units=amount,
                 counts_in=self.counts_in,
@@ -110,12 +112,12 @@ def share_units(shares: Mapping[str, float]) -> dict[str, int]:
 def plan_opening(
     connection: sa.Connection,
     location: str,
-    key: ReleaseKey,
+    release_id: ReleaseId,
     units: Mapping[str, int],
     at: str,
     neighbours: Neighbours = REPLACE_ONE,
     source: SourceBinding | None = None,
-    takes_over: Collection[ReleaseKey] = (),
+    takes_over: Collection[ReleaseId] = (),
 ) -> Opening:
     """Return the plan of opening a release; write nothing.
 
@@ -128,9 +130,9 @@ def plan_opening(
     `BudgetError` of its own class.
     """
     check_not_moved(connection)
-    same = sa.and_(*(events.c[name] == getattr(key, name) for name in _RELEASE))
+    same = sa.and_(*(events.c[name] == getattr(release_id, name) for name in _RELEASE))
     versions = states_in(read(connection, same, moves_an_amount()))
-    release = versions.pop(key, ReleaseState())
+    release = versions.pop(release_id, ReleaseState())
     begun = counted(connection, same)
 
     spent_before = any(one.spent for one in versions.values())
@@ -138,12 +140,12 @@ def plan_opening(
         versions[other] = release_state(connection, other)
         begun |= counted(connection, of_release(other))
 
-    if key in begun or release.spent or not release.closed:
+    if release_id in begun or release.spent or not release.closed:
         reserved = {share: state.reserved for share, state in release.shares.items()}
-        _check_shares(key, reserved, units)
-        balance = known_balance(connection, location, key.dataset, at)
+        _check_shares(release_id, reserved, units)
+        balance = known_balance(connection, location, release_id.dataset, at)
         # If it is not bound, it will be once its data are opened.
-        check_binding(connection, location, balance, key, source, neighbours, there=True)
+        check_binding(connection, location, balance, release_id, source, neighbours, there=True)
         return Opening(reserved, there=True)
     opened = max((int(one.reservation.opening or 1) for one in release.shares.values()), default=0)
     superseded = {
@@ -155,13 +157,15 @@ def plan_opening(
         for state in its.shares.values()
         if not state.closed
     }
-    balance = known_balance(connection, location, key.dataset, at, without=freed)
-    _check_fit(connection, balance, location, key, units, spent_before=spent_before)
-    requested = Holding(at, key.partition, sum(units.values()), 0, neighbours.code)
-    _check_mixture(key, balance, [*holdings(connection, key.dataset, without=freed), requested])
-    reads = balance, key, source, neighbours
+    balance = known_balance(connection, location, release_id.dataset, at, without=freed)
+    _check_fit(connection, balance, location, release_id, units, spent_before=spent_before)
+    requested = Holding(at, release_id.partition, sum(units.values()), 0, neighbours.code)
+    _check_mixture(
+        release_id, balance, [*holdings(connection, release_id.dataset, without=freed), requested]
+    )
+    reads = balance, release_id, source, neighbours
     check_binding(connection, location, *reads, there=False, superseded=superseded)
-    check_approved(connection, location, key, sum(units.values()), balance)
+    check_approved(connection, location, release_id, sum(units.values()), balance)
     return Opening(
         units,
         there=False,
@@ -173,16 +177,18 @@ def plan_opening(
     )
 
 
-def _check_mixture(key: ReleaseKey, balance: Balance, held: Sequence[Holding]) -> None:
+def _check_mixture(release_id: ReleaseId, balance: Balance, held: Sequence[Holding]) -> None:
     if fault := mixture_fault(balance.policy, held):
         raise BudgetError(
-            f"with {key}, the budget of dataset {key.dataset!r} {fault}. Protect the same "
-            "neighbours in all its releases, or name a protected dataset of its own, with a budget "
-            "of its own"
+            f"with {release_id}, the budget of dataset {release_id.dataset!r} {fault}. Protect the "
+            "same neighbours in all its releases, or name a protected dataset of its own, with a "
+            "budget of its own"
         )
 
 
-def _check_shares(key: ReleaseKey, reserved: Mapping[str, int], units: Mapping[str, int]) -> None:
+def _check_shares(
+    release_id: ReleaseId, reserved: Mapping[str, int], units: Mapping[str, int]
+) -> None:
     # A share may lose a little on its way from units to a float and back.
     same = reserved.keys() == units.keys() and all(
         abs(reserved[share] - amount) <= 1 + units_up(math.ulp(rho_within(amount)))
@@ -190,9 +196,9 @@ def _check_shares(key: ReleaseKey, reserved: Mapping[str, int], units: Mapping[s
     )
     if not same:
         raise SpecificationError(
-            f"{key} of dataset {key.dataset!r} was opened with shares {_listed(reserved)}, not "
-            f"{_listed(units)}, under the same specification; give it a new edition to reserve "
-            "again"
+            f"{release_id} of dataset {release_id.dataset!r} was opened with shares "
+            f"{_listed(reserved)}, not {_listed(units)}, under the same specification; give it a "
+            "new edition to reserve again"
         )
 
 
@@ -204,12 +210,12 @@ def _check_fit(
     connection: sa.Connection,
     balance: Balance,
     location: str,
-    key: ReleaseKey,
+    release_id: ReleaseId,
     units: Mapping[str, int],
     *,
     spent_before: bool,
 ) -> None:
-    requested, left = sum(units.values()), balance.remaining_units_in(key.partition)
+    requested, left = sum(units.values()), balance.remaining_units_in(release_id.partition)
     if requested <= left:
         return
     changed = (
@@ -218,9 +224,9 @@ def _check_fit(
     )
     period = "" if balance.period == "lifetime" else f" for {balance.period}"
     raise BudgetExceededError(
-        f"{key} {shortfall(requested, left, balance.delta)} in the budget of dataset "
-        f"{key.dataset!r}{period}{changed if spent_before else ''}. Ask for less, or raise the "
-        f"budget: {grant_command(location, key.dataset)}"
+        f"{release_id} {shortfall(requested, left, balance.delta)} in the budget of dataset "
+        f"{release_id.dataset!r}{period}{changed if spent_before else ''}. Ask for less, or raise "
+        f"the budget: {grant_command(location, release_id.dataset)}"
         f"{_or_close(connection, balance, location)}"
     )
 
@@ -283,8 +289,9 @@ def _or_close(connection: sa.Connection, budget: Balance, location: str) -> str:
         return ""
     held = open_reservations(connection, budget.dataset)
     named = "; ".join(
-        f"{describe_rho(rho_within(amount), budget.delta)} by {key}: {close_command(location, key)}"
-        for key, amount in held[:_NAMED]
+        f"{describe_rho(rho_within(amount), budget.delta)} by {release_id}: "
+        f"{close_command(location, release_id)}"
+        for release_id, amount in held[:_NAMED]
     )
     more = f"; more by {len(held) - _NAMED} others" if len(held) > _NAMED else ""
     return (
@@ -293,11 +300,11 @@ def _or_close(connection: sa.Connection, budget: Balance, location: str) -> str:
     )
 
 
-def open_reservations(connection: sa.Connection, dataset: str) -> list[tuple[ReleaseKey, int]]:
+def open_reservations(connection: sa.Connection, dataset: str) -> list[tuple[ReleaseId, int]]:
     """Return the releases of a dataset that hold an amount, each with it, the latest first."""
     journal = read(connection, events.c.dataset == dataset, moves_an_amount())
     held = {
-        key: sum(share.held for share in release.shares.values())
-        for key, release in states_in(journal).items()
+        release_id: sum(share.held for share in release.shares.values())
+        for release_id, release in states_in(journal).items()
     }
-    return [(key, amount) for key, amount in reversed(held.items()) if amount]
+    return [(release_id, amount) for release_id, amount in reversed(held.items()) if amount]

@@ -149,7 +149,7 @@ class Holding:
 
     `held` and `spent` are in units of 1e-15 rho; charges count in the period of `at`. `counted`
     says that its release has published the number of records. `names` are the parts of that
-    release's key after the dataset.
+    release's id after the dataset.
     """
 
     at: str

@@ -33,8 +33,8 @@ from jam_dagster.privacy.ledger.journal import (
     read_accesses,
     utc_now,
 )
-from jam_dagster.privacy.ledger.key import ReleaseKey, check_name
 from jam_dagster.privacy.ledger.postgres import LedgerServer
+from jam_dagster.privacy.ledger.release_id import ReleaseId, check_name
 from jam_dagster.privacy.ledger.reservation import Reservation, counted
 from jam_dagster.privacy.ledger.sqlite import LedgerFile
 from jam_dagster.privacy.ledger.state import ReleaseState, release_state, states_in
@@ -194,15 +194,15 @@ class LedgerReader:
             balance = known_balance(connection, self.location, dataset, at)
             return open_attempts(connection, balance, at)
 
-    def reservation(self, key: ReleaseKey) -> Reservation | None:
+    def reservation(self, release_id: ReleaseId) -> Reservation | None:
         """Return the last reservation of a release, or None if it was never opened here."""
         if not self.exists:
             return None
         with self._backend.reading() as connection:
-            state = release_state(connection, key)
-        return self._reservation(key, state) if state.shares else None
+            state = release_state(connection, release_id)
+        return self._reservation(release_id, state) if state.shares else None
 
-    def records(self, key: ReleaseKey) -> int | None:
+    def records(self, release_id: ReleaseId) -> int | None:
         """Return the public number of records that a release has read, or None.
 
         Raises
@@ -211,22 +211,22 @@ class LedgerReader:
             If there is no ledger.
         """
         with self._backend.reading() as connection:
-            found = counted(connection, of_release(key)).get(key)
+            found = counted(connection, of_release(release_id)).get(release_id)
         return None if found is None else int(found)
 
-    def has_drawn(self, key: ReleaseKey) -> bool:
+    def has_drawn(self, release_id: ReleaseId) -> bool:
         """Return whether a release was charged for a draw, or journalled its number of records."""
         if not self.exists:
             return False
         with self._backend.reading() as connection:
-            return payments(connection, key) > 0
+            return payments(connection, release_id) > 0
 
-    def last_run(self, key: ReleaseKey) -> str | None:
+    def last_run(self, release_id: ReleaseId) -> str | None:
         """Return the digest of a release's run, as `Ledger.ran` journalled it last, or None."""
         if not self.exists:
             return None
         with self._backend.reading() as connection:
-            return last_run(connection, key)
+            return last_run(connection, release_id)
 
     def reservations(self, dataset: str | None = None) -> tuple[Reservation, ...]:
         """Return the reservations of all releases, of one dataset or of all, in their order.
@@ -237,18 +237,18 @@ class LedgerReader:
             If there is no ledger.
         """
         states = states_in(self.events(dataset))
-        return tuple(self._reservation(key, state) for key, state in states.items())
+        return tuple(self._reservation(release_id, state) for release_id, state in states.items())
 
-    def _reservation(self, key: ReleaseKey, state: ReleaseState) -> Reservation:
+    def _reservation(self, release_id: ReleaseId, state: ReleaseState) -> Reservation:
         reserved = {name: rho_reserving(share.reserved) for name, share in state.shares.items()}
-        return Reservation(self._backend, key, reserved, clock=self._clock)
+        return Reservation(self._backend, release_id, reserved, clock=self._clock)
 
-    def issued(self, key: ReleaseKey, digest: str) -> Event | None:
+    def issued(self, release_id: ReleaseId, digest: str) -> Event | None:
         """Return the ledger entry of a release's certificate, or None."""
         with self._backend.reading() as connection:
-            return issued(connection, key, digest)
+            return issued(connection, release_id, digest)
 
-    def ended(self, key: ReleaseKey) -> tuple[str, Balance]:
+    def ended(self, release_id: ReleaseId) -> tuple[str, Balance]:
         """Return when an amount of a release last moved, and its dataset's balance right after.
 
         Raises
@@ -257,9 +257,9 @@ class LedgerReader:
             If the release was never opened here.
         """
         with self._backend.reading() as connection:
-            event = last(connection, of_release(key), moves_an_amount())
+            event = last(connection, of_release(release_id), moves_an_amount())
         if event is None:
-            raise BudgetError(f"{key} was never reserved in the ledger {self.location}")
+            raise BudgetError(f"{release_id} was never reserved in the ledger {self.location}")
         return event.at, self.balance_after(event)
 
     def verify(self) -> Verification:
@@ -292,15 +292,15 @@ def is_by_hand(connection: sa.Connection) -> bool:
     return last(connection, events.c.kind == Kind.BY_HAND.value) is not None
 
 
-def issued(connection: sa.Connection, key: ReleaseKey, digest: str) -> Event | None:
+def issued(connection: sa.Connection, release_id: ReleaseId, digest: str) -> Event | None:
     """Return the event of a release's certificate with a digest, or None."""
     certified = events.c.kind == Kind.CERTIFIED.value
-    return last(connection, of_release(key), certified, events.c.digest == digest)
+    return last(connection, of_release(release_id), certified, events.c.digest == digest)
 
 
-def last_run(connection: sa.Connection, key: ReleaseKey) -> str | None:
+def last_run(connection: sa.Connection, release_id: ReleaseId) -> str | None:
     """Return the digest of a release's run, as it was made last; None if none was."""
-    made = last(connection, of_release(key), events.c.kind == Kind.RAN.value)
+    made = last(connection, of_release(release_id), events.c.kind == Kind.RAN.value)
     return None if made is None else made.digest
 
 

@@ -34,8 +34,8 @@ from jam_dagster.privacy.ledger.journal import (
     read,
     utc_now,
 )
-from jam_dagster.privacy.ledger.key import ReleaseKey, check_name, key_fields
 from jam_dagster.privacy.ledger.policy import REQUIRED, Holding, mixture_fault
+from jam_dagster.privacy.ledger.release_id import ReleaseId, check_name, id_fields
 from jam_dagster.privacy.ledger.state import KeptView, ReleaseView, ShareState
 
 
@@ -51,7 +51,7 @@ class Reservation:
     ----------
     backend : LedgerBackend
         The backend of the journal.
-    key : ReleaseKey
+    release_id : ReleaseId
         The release.
     shares : mapping of str to float
         Rho reserved for each share.
@@ -62,7 +62,7 @@ class Reservation:
     """
 
     backend: LedgerBackend = field(repr=False)
-    key: ReleaseKey
+    release_id: ReleaseId
     shares: Mapping[str, float]
     run_id: str = ""
     clock: Clock = field(default=utc_now, repr=False, compare=False)
@@ -70,14 +70,17 @@ class Reservation:
 
     @contextmanager
     def _reading(self) -> Iterator[ReleaseView]:
-        with self.backend.reading() as connection, self._kept.through(connection, self.key) as view:
+        with (
+            self.backend.reading() as connection,
+            self._kept.through(connection, self.release_id) as view,
+        ):
             yield view
 
     @contextmanager
     def _writing(self) -> Iterator[tuple[sa.Connection, ReleaseView]]:
         with (
             self.backend.writing() as connection,
-            self._kept.through(connection, self.key, writing=True) as view,
+            self._kept.through(connection, self.release_id, writing=True) as view,
         ):
             yield connection, view
         view.committed()
@@ -87,7 +90,7 @@ class Reservation:
         reserved = [state.reservation for state in view.shares.values()]
         hashes = frozenset(event.hash for event in reserved)
         if hashes != view.covered:
-            check_covered(connection, self.backend.location, self.key, reserved)
+            check_covered(connection, self.backend.location, self.release_id, reserved)
             view.covered = hashes
 
     def _details(self, view: ReleaseView) -> dict[str, str]:
@@ -103,7 +106,7 @@ class Reservation:
         """
         if share not in self.shares:
             raise SpecificationError(
-                f"{self.key} has no share {share!r}; its shares are {sorted(self.shares)}"
+                f"{self.release_id} has no share {share!r}; its shares are {sorted(self.shares)}"
             )
         return LedgerAccount(self, share)
 
@@ -137,7 +140,7 @@ class Reservation:
             details = self._details(view)
             return rho_within(
                 sum(
-                    close_share(connection, self.key, share, state, **details, reason=reason)
+                    close_share(connection, self.release_id, share, state, **details, reason=reason)
                     for share, state in view.opened.items()
                 )
             )
@@ -213,22 +216,23 @@ class LedgerAccount:
         """
         check_name(step, "the step")
         units = units_up(check_rho(rho))
-        key = self.reservation.key
+        release_id = self.reservation.release_id
         with self.reservation._writing() as (connection, view):
             if self.reservation._kept.failed:
                 raise LedgerIntegrityError(
-                    f"the ledger did not take the outcome of an earlier draw of {key}, so this "
-                    "process draws nothing more for it: run the release again, which resumes it"
+                    f"the ledger did not take the outcome of an earlier draw of {release_id}, so "
+                    "this process draws nothing more for it: run the release again, which resumes "
+                    "it"
                 )
             state = view.share(self.share)
-            grant = last_grant(connection, key.dataset) if units > state.left else None
+            grant = last_grant(connection, release_id.dataset) if units > state.left else None
             check_charge(
                 step,
                 units,
                 left=state.left,
                 already=step in state.charges,
                 closed=state.closed,
-                account=f"share {self.share!r} of {key}",
+                account=f"share {self.share!r} of {release_id}",
                 delta=None if grant is None else grant.delta,
             )
             self.reservation._check_covered(connection, view)
@@ -276,8 +280,8 @@ class LedgerAccount:
                 self._write(connection, view, Kind.DERIVED, step=step, digest=digest)
             elif noted != digest:
                 raise LedgerIntegrityError(
-                    f"{step} of {self.reservation.key} was changed or lost after the ledger had "
-                    "its digest, and this machine, or its software, finds another one. Restore "
+                    f"{step} of {self.reservation.release_id} was changed or lost after the ledger "
+                    "had its digest, and this machine, or its software, finds another one. Restore "
                     "that file of the stored outcomes from a copy, run it on the machine that "
                     "drew, or give the release another edition. All charges stay"
                 )
@@ -289,24 +293,24 @@ class LedgerAccount:
 
     def _is_unconfirmed(self, view: ReleaseView, step: str, digest: str) -> bool:
         """Return whether the digest must be written; raise if it cannot be."""
-        key, stored = self.reservation.key, view.digest(self.share, step)
+        release_id, stored = self.reservation.release_id, view.digest(self.share, step)
         if stored == digest:
             return False
         if stored is not None:
             raise LedgerIntegrityError(
-                f"the stored outcome of {step} of {key} does not match its digest in the "
+                f"the stored outcome of {step} of {release_id} does not match its digest in the "
                 "ledger: it was changed after it was drawn. Restore the stored outcomes "
                 "from a copy; nothing was charged"
             )
         state = view.share(self.share)
         if step not in state.charges:
             raise LedgerIntegrityError(
-                f"the outcome of {step} of {key} is stored and was never charged; give the "
+                f"the outcome of {step} of {release_id} is stored and was never charged; give the "
                 "ledger that charged it"
             )
         if state.closed:
             raise ReleaseClosedError(
-                f"share {self.share!r} of {key} was closed before the outcome of {step} was "
+                f"share {self.share!r} of {release_id} was closed before the outcome of {step} was "
                 "journalled; it counts as spent, and cannot be used"
             )
         return True
@@ -317,7 +321,9 @@ class LedgerAccount:
         """Append an event of the share to the journal that the view was read from."""
         view.check_not_moved()
         state = view.share(self.share)
-        fields = _fields(self.reservation.key, self.share, state, **self.reservation._details(view))
+        fields = _fields(
+            self.reservation.release_id, self.share, state, **self.reservation._details(view)
+        )
         view.wrote = append_after(connection, view.tail, kind, **fields, **details)
 
     def publish_records(self, records: int) -> None:
@@ -328,10 +334,10 @@ class LedgerAccount:
         SourceBindingError, ReleaseClosedError, BudgetError
             As `Account.publish_records` says; BudgetError if the ledger cannot be written.
         """
-        location, key = self.reservation.backend.location, self.reservation.key
+        location, release_id = self.reservation.backend.location, self.reservation.release_id
         with self.reservation._writing() as (connection, view):
             details = self.reservation._details(view)
-            count_records(connection, location, key, records, view.opened, **details)
+            count_records(connection, location, release_id, records, view.opened, **details)
 
     def close(self, reason: str = "") -> float:
         """Close the account and return its unspent rho to the dataset; idempotent.
@@ -353,10 +359,10 @@ class LedgerAccount:
         """
         check_name(reason, "the reason", required=False)
         with self.reservation._writing() as (connection, view):
-            key, state = self.reservation.key, view.share(self.share)
+            release_id, state = self.reservation.release_id, view.share(self.share)
             details = self.reservation._details(view)
             return rho_within(
-                close_share(connection, key, self.share, state, **details, reason=reason)
+                close_share(connection, release_id, self.share, state, **details, reason=reason)
             )
 
     @contextmanager
@@ -366,28 +372,28 @@ class LedgerAccount:
 
 
 def close_share(
-    connection: sa.Connection, key: ReleaseKey, share: str, state: ShareState, **details: str
+    connection: sa.Connection, release_id: ReleaseId, share: str, state: ShareState, **details: str
 ) -> int:
     """Return a share's unspent amount to the dataset and close it; do nothing if it is closed."""
     if state.closed:
         return 0
-    fields = _fields(key, share, state, **details)
+    fields = _fields(release_id, share, state, **details)
     if state.left:
         append(connection, Kind.RETURNED, **fields, units=state.left)
     append(connection, Kind.CLOSED, **fields)
     return state.left
 
 
-def _fields(key: ReleaseKey, share: str, state: ShareState, **details: str) -> dict[str, str]:
+def _fields(release_id: ReleaseId, share: str, state: ShareState, **details: str) -> dict[str, str]:
     """Return the fields of an event of a share, which counts in its reservation's period."""
     opened = {"counts_in": state.reservation.counts_in, "opening": state.reservation.opening}
-    return {**key_fields(key), "share": share, **opened, **details}
+    return {**id_fields(release_id), "share": share, **opened, **details}
 
 
 def count_records(
     connection: sa.Connection,
     location: str,
-    key: ReleaseKey,
+    release_id: ReleaseId,
     records: int,
     shares: Mapping[str, ShareState],
     **details: str,
@@ -398,51 +404,51 @@ def count_records(
     `SourceBindingError` if this release, or another one of its dataset and partition since that
     was last bound, has another number.
     """
-    its = counted(connection, of_release(key)).get(key)
+    its = counted(connection, of_release(release_id)).get(release_id)
     of_partition = sa.and_(
-        events.c.dataset == key.dataset, events.c.partition == key.partition, _since_rebound(key)
+        events.c.dataset == release_id.dataset,
+        events.c.partition == release_id.partition,
+        _since_rebound(release_id),
     )
     known = {its} if its else {*counted(connection, of_partition).values()}
     if known - {str(records)}:
         other = "" if its else " of another release"
-        again = rebind_command(location, key.dataset, key.partition)
+        again = rebind_command(location, release_id.dataset, release_id.partition)
         raise SourceBindingError(
-            f"{key} of dataset {key.dataset!r} reads another number of records than the ledger "
-            f"{location} has{other}. It is public for one fixed set of people, so it cannot "
-            "change: read the same table, or protect add_remove neighbours. If these are other "
-            f"people, whose number may be known too, let the officer rebind: "
+            f"{release_id} of dataset {release_id.dataset!r} reads another number of records than "
+            f"the ledger {location} has{other}. It is public for one fixed set of people, so it "
+            "cannot change: read the same table, or protect add_remove neighbours. If these are "
+            f"other people, whose number may be known too, let the officer rebind: "
             f"`{again}`, and give the release another edition"
         )
     if its:
         return
     if all(state.closed for state in shares.values()):
         raise ReleaseClosedError(
-            f"{key} of dataset {key.dataset!r} is not open in the ledger {location}: its number of "
-            "records cannot be read"
+            f"{release_id} of dataset {release_id.dataset!r} is not open in the ledger {location}: "
+            "its number of records cannot be read"
         )
-    append(connection, Kind.COUNTED, **key_fields(key), records=str(records), **details)
+    append(connection, Kind.COUNTED, **id_fields(release_id), records=str(records), **details)
 
 
-def counted(
-    connection: sa.Connection, *conditions: sa.ColumnElement[bool]
-) -> dict[ReleaseKey, str]:
+def counted(connection: sa.Connection, *conditions: sa.ColumnElement[bool]) -> dict[ReleaseId, str]:
     """Return the public numbers of records, of the releases that meet all conditions."""
     found = read(connection, *conditions, events.c.kind == Kind.COUNTED.value)
-    return {event.key: event.records for event in found if event.key is not None}
+    return {event.release_id: event.records for event in found if event.release_id is not None}
 
 
-def _since_rebound(key: ReleaseKey) -> sa.ColumnElement[bool]:
+def _since_rebound(release_id: ReleaseId) -> sa.ColumnElement[bool]:
     """Return the condition that an event came after its partition was last bound anew."""
     last = (
         sa.select(sa.func.coalesce(sa.func.max(events.c.seq), 0))
-        .where(events.c.dataset == key.dataset, events.c.partition == key.partition)
+        .where(events.c.dataset == release_id.dataset, events.c.partition == release_id.partition)
         .where(events.c.kind == Kind.BOUND.value, events.c.release == "")
     )
     return events.c.seq > last.scalar_subquery()
 
 
 def check_covered(
-    connection: sa.Connection, location: str, key: ReleaseKey, reserved: Collection[Event]
+    connection: sa.Connection, location: str, release_id: ReleaseId, reserved: Collection[Event]
 ) -> None:
     """Raise LedgerIntegrityError unless a grant covered a release's reservation as it was written.
 
@@ -451,14 +457,14 @@ def check_covered(
     """
     latest = max(reserved, key=lambda event: event.seq)
     through = latest.seq
-    balance = balance_of(connection, key.dataset, latest.at, through=through)
-    held = holdings(connection, key.dataset, through=through)
-    approvals = approvals_of(connection, key.dataset, through=through)
-    if fault := cover_fault(balance, held, approvals, key, reserved):
+    balance = balance_of(connection, release_id.dataset, latest.at, through=through)
+    held = holdings(connection, release_id.dataset, through=through)
+    approvals = approvals_of(connection, release_id.dataset, through=through)
+    if fault := cover_fault(balance, held, approvals, release_id, reserved):
         raise LedgerIntegrityError(
-            f"the reservation of {key} of dataset {key.dataset!r} in the ledger {location} {fault}:"
-            " jam-dagster did not write it, and it pays for no draw. Run `jam-dagster ledger "
-            "verify`; only the ledger's owner can repair it, from a backup"
+            f"the reservation of {release_id} of dataset {release_id.dataset!r} in the ledger "
+            f"{location} {fault}: jam-dagster did not write it, and it pays for no draw. Run "
+            "`jam-dagster ledger verify`; only the ledger's owner can repair it, from a backup"
         )
 
 
@@ -466,7 +472,7 @@ def cover_fault(
     balance: Balance | None,
     held: Collection[Holding],
     approvals: Approvals,
-    key: ReleaseKey,
+    release_id: ReleaseId,
     reserved: Collection[Event],
 ) -> str:
     """Return why no grant covers a release's reservation; empty if one does.
@@ -484,5 +490,5 @@ def cover_fault(
         return f"is of a budget that {fault}"
     if balance.approval != REQUIRED:
         return ""
-    fault = approvals.fault(key, sum(one.units for one in reserved))
+    fault = approvals.fault(release_id, sum(one.units for one in reserved))
     return f"is of a release that {fault}" if fault else ""

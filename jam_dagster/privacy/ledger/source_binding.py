@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, fields, replace
 
 from jam_dagster.errors import LedgerIntegrityError
 from jam_dagster.privacy.ledger.journal import Event
-from jam_dagster.privacy.ledger.key import canonical_json
+from jam_dagster.privacy.ledger.release_id import canonical_json
 from jam_dagster.tables.sources.identity import places_in
 
 _SECRET = re.compile(r"[0-9a-f]{16}")

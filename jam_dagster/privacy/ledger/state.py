@@ -23,7 +23,7 @@ from jam_dagster.privacy.ledger.journal import (
     read_from,
     refuse_moved,
 )
-from jam_dagster.privacy.ledger.key import ReleaseKey, key_fields
+from jam_dagster.privacy.ledger.release_id import ReleaseId, id_fields
 
 
 @dataclass
@@ -143,17 +143,17 @@ def _misplaced(event: Event, fault: str) -> LedgerIntegrityError:
     )
 
 
-def release_state(connection: sa.Connection, key: ReleaseKey) -> ReleaseState:
+def release_state(connection: sa.Connection, release_id: ReleaseId) -> ReleaseState:
     """Return the state of a release, without the digests of its outcomes."""
-    return ReleaseState(read(connection, of_release(key), moves_an_amount()))
+    return ReleaseState(read(connection, of_release(release_id), moves_an_amount()))
 
 
-def states_in(journal: Iterable[Event]) -> dict[ReleaseKey, ReleaseState]:
+def states_in(journal: Iterable[Event]) -> dict[ReleaseId, ReleaseState]:
     """Return the states of the releases that a journal opens, in their order, without digests."""
-    states: dict[ReleaseKey, ReleaseState] = {}
+    states: dict[ReleaseId, ReleaseState] = {}
     for event in journal:
-        if event.key is not None and event.moves_amount:
-            states.setdefault(event.key, ReleaseState()).apply(event)
+        if event.release_id is not None and event.moves_amount:
+            states.setdefault(event.release_id, ReleaseState()).apply(event)
     return states
 
 
@@ -167,11 +167,11 @@ class ReleaseView(ReleaseState):
     that are known to be covered by a grant.
     """
 
-    def __init__(self, connection: sa.Connection, key: ReleaseKey) -> None:
+    def __init__(self, connection: sa.Connection, release_id: ReleaseId) -> None:
         self.tail = last_lines(connection)
         through = events.c.seq <= (self.tail[-1].seq if self.tail else 0)
-        super().__init__(read(connection, of_release(key), through))
-        self._key, self._fields = key, key_fields(key)
+        super().__init__(read(connection, of_release(release_id), through))
+        self._release_id, self._fields = release_id, id_fields(release_id)
         self.moved_to = moved_to(connection)
         self.own: Event | None = None
         self.wrote: Event | None = None
@@ -181,7 +181,7 @@ class ReleaseView(ReleaseState):
     def opened(self) -> Mapping[str, ShareState]:
         """The shares of the last opening of a release that was opened; raise if it has none."""
         if not self.shares:
-            raise _forgotten(f"the reservation of {self._key}")
+            raise _forgotten(f"the reservation of {self._release_id}")
         return self.shares
 
     def share(self, name: str) -> ShareState:
@@ -196,8 +196,8 @@ class ReleaseView(ReleaseState):
         """
         if name not in self.opened:
             raise ReleaseClosedError(
-                f"share {name!r} of {self._key} has ended: the release was closed, and opened "
-                "again without it"
+                f"share {name!r} of {self._release_id} has ended: the release was closed, and "
+                "opened again without it"
             )
         return self.opened[name]
 
@@ -260,7 +260,7 @@ class KeptView:
 
     @contextmanager
     def through(
-        self, connection: sa.Connection, key: ReleaseKey, *, writing: bool = False
+        self, connection: sa.Connection, release_id: ReleaseId, *, writing: bool = False
     ) -> Iterator[ReleaseView]:
         """Give the state of a release that a transaction sees before it writes.
 
@@ -269,13 +269,13 @@ class KeptView:
         """
         kept = view = self._views.pop() if self._views else None
         if view is None or not view.continues(connection):
-            view = ReleaseView(connection, key)
+            view = ReleaseView(connection, release_id)
         # A reader may have begun before another thread drew: that thread's state is the later one.
         known = kept is None or view is kept or not view.lacks(connection, kept)
         latest = view if known or kept is None else kept
         try:
             if writing and latest is not view:
-                raise _forgotten(f"entries of {key} that this process has read")
+                raise _forgotten(f"entries of {release_id} that this process has read")
             yield view
         finally:
             # The copy holds only entries that were read, so it outlives the transaction's effects.

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
 from jam_dagster.privacy.accounting import exponential_epsilon, gaussian_sigma
-from jam_dagster.privacy.ledger.key import canonical_json
+from jam_dagster.privacy.ledger.release_id import canonical_json
 
 SELECTION: Final = "exponential mechanism"
 """The mechanism that chooses a candidate."""

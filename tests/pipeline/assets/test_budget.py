@@ -9,7 +9,7 @@ import pytest
 
 from jam_dagster.pipeline import DatasetBudget
 from jam_dagster.pipeline.partitions import partitions_definition
-from jam_dagster.privacy import Budget, ReleaseKey, epsilon_from_rho
+from jam_dagster.privacy import Budget, ReleaseId, epsilon_from_rho
 from jam_dagster.release import PartitionsSpec, PrivacySpec
 from tests.budgets import FIXED, PUBLIC_N
 from tests.docs.blocks import ROOT, blocks_of
@@ -209,7 +209,7 @@ def test_a_release_that_waits_for_approval_opens_nothing_and_tells_the_officer(
     assert "NotApprovedError" in failure(bench.run([*GIVEN, "private_records"]))
 
     digest = said.partition("--specification ")[2].split()[0]
-    bench.ledger.approve(ReleaseKey("people", "people", digest), reason="request")
+    bench.ledger.approve(ReleaseId("people", "people", digest), reason="request")
     passed = bench.run(BUDGET)
     assert passed.success, failure(passed)
     assert told(passed)["privacy_budget"]["specification"] == digest

@@ -133,7 +133,7 @@ def test_a_release_opens_the_table_once_and_ends_well(bench: Bench) -> None:
 def test_too_many_attempts_are_a_refusal_and_cancel_the_run(bench: Bench) -> None:
     bench.budget = DatasetBudget(epsilon=5.0, delta=1e-9, attempts=1, **FIXED)
     assert bench.run([*GIVEN, "privacy_budget"], evaluation=OFF).success
-    with bench.ledger.attempt(bench.events()[-1].key):
+    with bench.ledger.attempt(bench.events()[-1].release_id):
         pass
     result = bench.run(UP_TO_SYNTHETIC, evaluation=OFF)
     run = bench.instance.get_run_by_id(result.run_id)

@@ -368,8 +368,10 @@ def test_an_archive_that_somebody_made_up_is_not_what_a_partition_was_drawn_on(
     folder = january.bench.releases / "people"
     (path,) = (folder / "jam_pgm").glob(f"{JANUARY}.run")
     made = read_run(path)
-    key = replace(made.release.key, partition=FEBRUARY)
-    ours, theirs = (folder / "archive" / archive_name(one) for one in (key, made.release.key))
+    release_id = replace(made.release.release_id, partition=FEBRUARY)
+    ours, theirs = (
+        folder / "archive" / archive_name(one) for one in (release_id, made.release.release_id)
+    )
     (ours / "draws").mkdir(parents=True)
     codes = CODES.read(folder / "public_discretized" / f"{JANUARY}.codes.parquet")
     forged = EncodedTable(codes.domain, tuple(column[::-1] // 2 for column in codes.columns))
@@ -378,7 +380,9 @@ def test_an_archive_that_somebody_made_up_is_not_what_a_partition_was_drawn_on(
     described["key"]["partition"], described["public"] = FEBRUARY, digest_of({"": forged})
     (ours / "release.json").write_text(json.dumps(described))
     nothing = replace(made.transcript, rounds=(), calls=())
-    invented = replace(made, transcript=nothing, release=replace(made.release, key=key))
+    invented = replace(
+        made, transcript=nothing, release=replace(made.release, release_id=release_id)
+    )
     write_run(invented, path.with_name(f"{FEBRUARY}.run"))
     before = january.bench.events()
     refused = failure(january.run(FEBRUARY, UP_TO_SYNTHETIC))
@@ -391,7 +395,7 @@ def test_an_archive_that_somebody_made_up_is_not_what_a_partition_was_drawn_on(
 def test_nothing_is_drawn_on_a_release_that_was_withdrawn(february: Months) -> None:
     ledger = february.bench.ledger
     for release in ledger.reservations():
-        ledger.withdraw(release.key, "0" * 64, reason="the public table was not public")
+        ledger.withdraw(release.release_id, "0" * 64, reason="the public table was not public")
     before = february.bench.events()
     refused = failure(february.run(MARCH, UP_TO_SYNTHETIC))
     assert "not to be relied on: it was withdrawn on" in refused
@@ -406,7 +410,9 @@ def test_nothing_is_drawn_on_a_release_that_was_withdrawn(february: Months) -> N
 @pytest.mark.slow
 def test_nothing_is_drawn_on_what_was_drawn_on_a_withdrawn_release(february: Months) -> None:
     ledger = february.bench.ledger
-    (first,) = (one.key for one in ledger.reservations() if one.key.partition == JANUARY)
+    (first,) = (
+        one.release_id for one in ledger.reservations() if one.release_id.partition == JANUARY
+    )
     ledger.withdraw(first, "0" * 64, reason="the public table was not public")
     before = february.bench.events()
     refused = failure(february.run(MARCH, UP_TO_SYNTHETIC))
@@ -495,9 +501,11 @@ def test_the_step_that_draws_looks_at_the_release_before_by_itself(january: Mont
     assert "people/public_discretized in the store of releases is not what its step" in refused
     CODES.write(codes, UPath(path))
     (release,) = (
-        one for one in january.bench.ledger.reservations() if one.key.partition == JANUARY
+        one for one in january.bench.ledger.reservations() if one.release_id.partition == JANUARY
     )
-    january.bench.ledger.withdraw(release.key, "0" * 64, reason="the public table was not public")
+    january.bench.ledger.withdraw(
+        release.release_id, "0" * 64, reason="the public table was not public"
+    )
     assert "it was withdrawn on" in failure(january.run(FEBRUARY, ["jam_pgm"]))
     assert [one.kind.value for one in january.bench.events()[len(events) :]] == ["withdrawn"]
     # January is made again, and February's codes are of the edition that was withdrawn.

@@ -296,8 +296,8 @@ def test_partitions_of_the_asset_are_those_of_the_release(project: Project) -> N
     result = project.run(partition="2026-02", **MONTHS)
     assert result.success, failure(result)
     (reserved,) = [one for one in project.bench.events() if one.kind.value == "reserved"]
-    assert reserved.key is not None
-    assert reserved.key.partition == "2026-02"
+    assert reserved.release_id is not None
+    assert reserved.release_id.partition == "2026-02"
     message = failure(project.run(partition="2026-01", **MONTHS))
     assert "must have been materialized before" in message
 

@@ -19,7 +19,7 @@ from jam_dagster.pipeline.storage import formats
 from jam_dagster.pipeline.storage.formats import FORMATS, RUN
 from jam_dagster.pipeline.storage.io_manager import ReleaseStore
 from jam_dagster.pipeline.storage.store_resource import ReleaseStoreResource, check_stores
-from jam_dagster.privacy import REPLACE_ONE, NoiseCall, ReleaseKey
+from jam_dagster.privacy import REPLACE_ONE, NoiseCall, ReleaseId
 from jam_dagster.release.run import ReleaseErrors, ReleaseIdentity, ReleaseRun
 from jam_dagster.tables import (
     CategoricalAttribute,
@@ -71,8 +71,8 @@ def a_run() -> ReleaseRun:
     told = ("all rounds", "exact", True, REPLACE_ONE, (), "")
     transcript = Transcript("jam_pgm", {"rounds": 1}, DOMAIN.digest, 3, 0.5, 0.3, (done,), *told)
     model = FittedModel(DOMAIN, 3.0, {("sex", "age"): np.log(values + 1)})
-    key = ReleaseKey("people", "yearly", "3f9a", "2026-01", "2")
-    return ReleaseRun(model, transcript, ReleaseIdentity(key, 1.0, 1e-9, {"mechanism": 0.5}))
+    release_id = ReleaseId("people", "yearly", "3f9a", "2026-01", "2")
+    return ReleaseRun(model, transcript, ReleaseIdentity(release_id, 1.0, 1e-9, {"mechanism": 0.5}))
 
 
 # Dagster makes an instance with all its tables for a context that is not given any resources.

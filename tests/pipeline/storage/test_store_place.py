@@ -12,7 +12,7 @@ from jam_dagster.mechanisms import Transcript
 from jam_dagster.pipeline import ReleaseStoreResource
 from jam_dagster.pipeline.storage.io_manager import ReleaseStore
 from jam_dagster.pipeline.storage.store_place import StorePlace, holds_draws_of, stored_draws
-from jam_dagster.privacy import ReleaseKey
+from jam_dagster.privacy import ReleaseId
 from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench
 
 # That it does not know the protocol.
@@ -52,21 +52,21 @@ def store() -> ReleaseStore:
     return ReleaseStoreResource(root="counting:///jam").open()
 
 
-def put(store: ReleaseStore, key: ReleaseKey, *steps: str) -> None:
-    archive = StorePlace(store, key, store.path_of("people", "jam_pgm.run"))
+def put(store: ReleaseStore, release_id: ReleaseId, *steps: str) -> None:
+    archive = StorePlace(store, release_id, store.path_of("people", "jam_pgm.run"))
     for step in steps:
         archive.outcomes.put(step, {"value": 1})
-    store.write(archive.root / "release.json", json.dumps({"key": asdict(key)}).encode())
+    store.write(archive.root / "release.json", json.dumps({"key": asdict(release_id)}).encode())
 
 
-def key(partition: str, dataset: str = "people") -> ReleaseKey:
-    return ReleaseKey(dataset, "people", "digest", partition)
+def release_id(partition: str, dataset: str = "people") -> ReleaseId:
+    return ReleaseId(dataset, "people", "digest", partition)
 
 
 @pytest.mark.slow
 def test_a_release_of_many_partitions_is_listed_at_once(store: ReleaseStore) -> None:
     for day in range(200):
-        put(store, key(f"day-{day}"), "records", "round-0/select")
+        put(store, release_id(f"day-{day}"), "records", "round-0/select")
     Counting.asked.clear()
     found = list(stored_draws(store))
     assert len(found) == 200
@@ -76,11 +76,11 @@ def test_a_release_of_many_partitions_is_listed_at_once(store: ReleaseStore) -> 
 
 
 def test_what_is_no_draw_does_not_count(store: ReleaseStore) -> None:
-    put(store, key("empty"))
-    put(store, key("drawn"), "records")
-    put(store, key("drawn", dataset="others"), "records")
+    put(store, release_id("empty"))
+    put(store, release_id("drawn"), "records")
+    put(store, release_id("drawn", dataset="others"), "records")
     found = list(stored_draws(store))
-    assert sorted(str(one.read_key()) for one in found) == [str(key("drawn"))] * 2
+    assert sorted(str(one.read_id()) for one in found) == [str(release_id("drawn"))] * 2
     assert holds_draws_of("people", store)
     assert not holds_draws_of("strangers", store)
 

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from jam_dagster.errors import BudgetError, LedgerIntegrityError, ReleaseClosedError
-from jam_dagster.privacy import Kind, Ledger, ReleaseKey
+from jam_dagster.privacy import Kind, Ledger, ReleaseId
 from jam_dagster.privacy.ledger import postgres as ledger_server
 from jam_dagster.privacy.ledger.approval import ALL_PARTITIONS
 from jam_dagster.privacy.ledger.journal import (
@@ -23,7 +23,7 @@ from jam_dagster.privacy.ledger.journal import (
     append_access,
     instant,
 )
-from jam_dagster.privacy.ledger.key import key_fields
+from jam_dagster.privacy.ledger.release_id import id_fields
 from tests.budgets import PUBLIC_N
 from tests.postgres import PostgresServer
 from tests.privacy.conftest import slice_of
@@ -31,7 +31,7 @@ from tests.privacy.conftest import slice_of
 pytestmark = pytest.mark.slow
 
 ROLES = Path(__file__).parents[3] / "deploy" / "roles.sql"
-KEY = ReleaseKey("people", "yearly", "ab" * 32)
+RELEASE_ID = ReleaseId("people", "yearly", "ab" * 32)
 SHARES = {"mechanism": 0.001}
 
 _numbers = itertools.count()
@@ -116,7 +116,7 @@ def test_a_forged_event_is_noticed_before_anything_is_added(
 ) -> None:
     insert(inserter, **forged)
     for attempt in (
-        lambda: ledger.open_release(KEY, SHARES),
+        lambda: ledger.open_release(RELEASE_ID, SHARES),
         lambda: ledger.grant("others", epsilon=1.0, delta=1e-9),
         ledger.verify,
     ):
@@ -146,19 +146,19 @@ def test_a_forged_line_of_the_attempts_is_noticed_too(ledger: Ledger, inserter: 
 
 def test_what_was_spent_cannot_be_returned(ledger: Ledger, inserter: str) -> None:
     """A sum alone would believe it, and give the budget out once more."""
-    release = ledger.open_release(KEY, SHARES)
+    release = ledger.open_release(RELEASE_ID, SHARES)
     release.account("mechanism").charge("a", 0.0009)
     insert(inserter, kind="returned", step="", units=10**15)
     with pytest.raises(LedgerIntegrityError, match="returns or charges more"):
         ledger.balance("people")
     with pytest.raises(LedgerIntegrityError):
-        ledger.check(ReleaseKey("people", "next", "x"), SHARES)
+        ledger.check(ReleaseId("people", "next", "x"), SHARES)
 
 
 def test_what_was_returned_by_hand_is_not_charged(ledger: Ledger, inserter: str) -> None:
-    release = ledger.open_release(KEY, SHARES)
+    release = ledger.open_release(RELEASE_ID, SHARES)
     with Ledger(inserter)._backend.writing() as connection:
-        append(connection, Kind.RETURNED, **key_fields(KEY), share="mechanism", units=10**11)
+        append(connection, Kind.RETURNED, **id_fields(RELEASE_ID), share="mechanism", units=10**11)
     with pytest.raises(ReleaseClosedError):
         release.account("mechanism").charge("a", 0.0005)
     insert(inserter, kind="returned", units=10**12, opening="2")
@@ -174,7 +174,7 @@ def test_the_role_of_releases_writes_what_releases_do_and_no_more(
     ledger.grant("firms", epsilon=1.0, delta=1e-9, policy=PUBLIC_N)
     releases = Ledger(role)
     releases.check_writable()
-    firms = ReleaseKey("firms", "yearly", "ab" * 32)
+    firms = ReleaseId("firms", "yearly", "ab" * 32)
     open_release = releases.open_release(firms, SHARES, source=slice_of("firms", ""))
     open_release.account("mechanism").publish_records(500)
     open_release.account("mechanism").charge("a", 0.0005)
@@ -191,7 +191,7 @@ def test_the_role_of_releases_writes_what_releases_do_and_no_more(
 
     for attempt in (
         lambda: releases.grant("people", epsilon=9.0, delta=1e-9),
-        lambda: releases.approve(KEY),
+        lambda: releases.approve(RELEASE_ID),
         lambda: releases.withdraw(firms, "cd" * 32),
         lambda: releases.move(postgres.create_database()),
         lambda: releases.rebind("firms", reason="a file that moved"),
@@ -212,7 +212,7 @@ def test_the_role_of_releases_writes_what_releases_do_and_no_more(
             ):
                 raw.execute(f"{change} jam_ledger.{table}".encode())
     assert ledger.events() == before
-    ledger.approve(ReleaseKey("people", "yearly", "ab" * 32, ALL_PARTITIONS))
+    ledger.approve(ReleaseId("people", "yearly", "ab" * 32, ALL_PARTITIONS))
     ledger.verify()
     # Whoever has no role here cannot even log in.
     postgres.execute("CREATE ROLE stranger LOGIN")
@@ -227,8 +227,8 @@ def test_the_role_of_releases_writes_now_and_where_the_ledger_is(
     ledger: Ledger, url: str, role: str, postgres: PostgresServer
 ) -> None:
     """A month to come has a budget of its own, and what was left behind has one once more."""
-    ledger.open_release(KEY, SHARES)
-    Ledger(role).open_release(replace(KEY, edition="2"), SHARES)
+    ledger.open_release(RELEASE_ID, SHARES)
+    Ledger(role).open_release(replace(RELEASE_ID, edition="2"), SHARES)
     before = ledger.events()
     now = datetime.now(UTC)
     for at in (
@@ -243,9 +243,9 @@ def test_the_role_of_releases_writes_now_and_where_the_ledger_is(
             insert(role, at=at, opening="9")
     # The owner's clock ran ahead: what is open goes on, and nothing new begins.
     ahead = Ledger(url, clock=lambda: now + timedelta(days=1))
-    ahead.open_release(replace(KEY, edition="3"), SHARES)
+    ahead.open_release(replace(RELEASE_ID, edition="3"), SHARES)
     releases = Ledger(role)
-    opened = releases.reservation(KEY)
+    opened = releases.reservation(RELEASE_ID)
     assert opened is not None
     opened.account("mechanism").charge("a", 0.0005)
     ledger.grant("people", epsilon=1.0, delta=1e-9, reason="the clock ran ahead")
@@ -263,19 +263,19 @@ def test_the_role_of_releases_writes_now_and_where_the_ledger_is(
     # Whoever could write all the same would not open it again.
     insert(url, kind="closed", release="x")
     with pytest.raises(BudgetError, match="has moved to"):
-        ledger.open_release(replace(KEY, edition="4"), SHARES)
+        ledger.open_release(replace(RELEASE_ID, edition="4"), SHARES)
 
 
 def test_the_role_of_releases_pays_from_no_reservation_of_its_own(
     ledger: Ledger, role: str
 ) -> None:
     """It may write a reservation, which an opening plans; nothing says what it reserves."""
-    releases, honest = Ledger(role), replace(KEY, release="honest")
+    releases, honest = Ledger(role), replace(RELEASE_ID, release="honest")
     paying = releases.open_release(honest, SHARES).account("mechanism")
     whole = ledger.balance("people").granted_units
     with releases._backend.writing() as connection:
-        append(connection, Kind.RESERVED, **key_fields(KEY), share="mechanism", units=whole)
-    forged = releases.reservation(KEY)
+        append(connection, Kind.RESERVED, **id_fields(RELEASE_ID), share="mechanism", units=whole)
+    forged = releases.reservation(RELEASE_ID)
     assert forged is not None
     with pytest.raises(LedgerIntegrityError, match="is of more than the grant had left"):
         forged.account("mechanism").charge("a", 0.0005)
@@ -322,11 +322,11 @@ def test_whoever_holds_the_lock_holds_up_writers_and_nothing_else(
     with psycopg.connect(postgres.url(database, user=mallory)) as squatter:
         squatter.execute(f"SELECT pg_advisory_lock({ledger_server._LOCK})".encode())
         with impatient(), pytest.raises(BudgetError, match=r"held by another process.*pg_locks"):
-            ledger.open_release(KEY, SHARES)
+            ledger.open_release(RELEASE_ID, SHARES)
         assert ledger.events() == before
         ledger.verify()
-        ledger.check(KEY, SHARES)
-    ledger.open_release(KEY, SHARES)
+        ledger.check(RELEASE_ID, SHARES)
+    ledger.open_release(RELEASE_ID, SHARES)
 
 
 def test_an_insert_that_is_not_committed_holds_up_and_forges_nothing(
@@ -339,9 +339,9 @@ def test_an_insert_that_is_not_committed_holds_up_and_forges_nothing(
             " (2, '', 'granted', 'x', '', '', '', '', '', '', 1, '', '', '', 'p', 'h')"
         )
         with impatient(), pytest.raises(BudgetError, match="held by another process"):
-            ledger.open_release(KEY, SHARES)
+            ledger.open_release(RELEASE_ID, SHARES)
         raw.rollback()
-    ledger.open_release(KEY, SHARES)
+    ledger.open_release(RELEASE_ID, SHARES)
     ledger.verify()
 
 
@@ -363,7 +363,7 @@ def test_tables_of_the_same_name_elsewhere_are_not_the_ledger(
         ledger.verify()
         granted = ledger.balance("people").granted_units
         assert granted < 10**18
-        ledger.open_release(KEY, SHARES)
+        ledger.open_release(RELEASE_ID, SHARES)
         ledger.verify()
         # A temporary table comes before others unless it is named last.
         with ledger._backend.writing() as connection:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from jam_dagster.errors import AttemptsError, BudgetError, LedgerIntegrityError, SpecificationError
-from jam_dagster.privacy import Budget, Ledger, Policy, ReleaseKey
+from jam_dagster.privacy import Budget, Ledger, Policy, ReleaseId
 from jam_dagster.privacy.ledger.journal import Access, AccessKind, append_access, user
 from tests.budgets import PUBLIC_N
 from tests.examples import examples
@@ -31,57 +31,57 @@ class BadEndingError(Exception):
     pass
 
 
-def fail(ledger: Ledger, key: ReleaseKey, times: int = 1) -> None:
+def fail(ledger: Ledger, release_id: ReleaseId, times: int = 1) -> None:
     for _ in range(times):
-        with pytest.raises(BadEndingError), ledger.attempt(key, run_id="run"):
+        with pytest.raises(BadEndingError), ledger.attempt(release_id, run_id="run"):
             raise BadEndingError
 
 
 @contextmanager
-def paid(ledger: Ledger, key: ReleaseKey, *, run_id: str = "") -> Iterator[str]:
+def paid(ledger: Ledger, release_id: ReleaseId, *, run_id: str = "") -> Iterator[str]:
     """Open the private data of a release and pay, so that it ends well."""
-    with ledger.attempt(key, run_id=run_id) as name:
+    with ledger.attempt(release_id, run_id=run_id) as name:
         yield name
-        account = ledger.open_release(key, {"mechanism": 1e-3}).account("mechanism")
+        account = ledger.open_release(release_id, {"mechanism": 1e-3}).account("mechanism")
         account.charge(name, 1e-6)
 
 
 def test_an_attempt_is_there_before_the_data_are_opened_and_ends_with_them(
-    ledger: Ledger, key: ReleaseKey
+    ledger: Ledger, release_id: ReleaseId
 ) -> None:
-    with paid(ledger, key, run_id="run-1") as name:
+    with paid(ledger, release_id, run_id="run-1") as name:
         (one,) = ledger.open_attempts("people")
         assert (one.kind, one.attempt, one.run_id, one.by) == ("attempted", name, "run-1", user())
         assert (one.release, one.partition, one.edition) == ("yearly", "", "1")
     assert ledger.open_attempts("people") == []
-    with paid(ledger, key) as other:
+    with paid(ledger, release_id) as other:
         assert other != name
     verified = ledger.verify().accesses
     assert verified is not None
     assert (verified.lines, verified.attempts, verified.not_ended) == (4, 2, 0)
 
 
-def test_an_opening_that_pays_nothing_counts(either: Ledger, key: ReleaseKey) -> None:
+def test_an_opening_that_pays_nothing_counts(either: Ledger, release_id: ReleaseId) -> None:
     """That the table could be opened is an answer."""
     either.grant("people", epsilon=1.0, delta=1e-9, policy=PUBLIC_N)
     release = either.open_release(
-        key, Budget(0.5, 1e-9).shares(evaluation=0.05), source=slice_of("people", "")
+        release_id, Budget(0.5, 1e-9).shares(evaluation=0.05), source=slice_of("people", "")
     )
     account = release.account("mechanism")
-    with either.attempt(key):
+    with either.attempt(release_id):
         pass
     assert len(either.open_attempts("people")) == 1
     either.acknowledge("people", reason="nobody asked anything")
     for step in ("first", "second"):
-        with either.attempt(key):
+        with either.attempt(release_id):
             account.charge(step, 1e-4)
     assert either.open_attempts("people") == []
-    with either.attempt(key):
+    with either.attempt(release_id):
         # Neither a digest nor an end pays for anything.
         account.confirm("first", "ab" * 32)
         release.close("done")
     assert len(either.open_attempts("people")) == 1
-    other = ReleaseKey("people", "counted", "d1gest")
+    other = ReleaseId("people", "counted", "d1gest")
     either.open_release(other, {"mechanism": 1e-3}, source=slice_of("people", ""))
     for counts in (1, 2):
         with either.attempt(other):
@@ -93,15 +93,15 @@ def test_an_opening_that_pays_nothing_counts(either: Ledger, key: ReleaseKey) ->
 
 
 def test_failures_close_the_dataset_until_they_are_acknowledged(
-    either: Ledger, key: ReleaseKey
+    either: Ledger, release_id: ReleaseId
 ) -> None:
     ledger = either
     for _ in range(4):
-        with paid(ledger, key):
+        with paid(ledger, release_id):
             pass
     before = ledger.events(), ledger.verify().head
-    fail(ledger, key, times=3)
-    other = ReleaseKey("people", "another", "f00", partition="2026", edition="7")
+    fail(ledger, release_id, times=3)
+    other = ReleaseId("people", "another", "f00", partition="2026", edition="7")
     with pytest.raises(AttemptsError) as refused, ledger.attempt(other):
         raise AssertionError
     said = str(refused.value)
@@ -118,21 +118,21 @@ def test_failures_close_the_dataset_until_they_are_acknowledged(
     assert (ledger.events(), ledger.verify().head) == before
 
 
-def test_attempts_that_run_count(ledger: Ledger, key: ReleaseKey) -> None:
+def test_attempts_that_run_count(ledger: Ledger, release_id: ReleaseId) -> None:
     with ExitStack() as running:
         for _ in range(3):
-            running.enter_context(paid(ledger, key))
-        with pytest.raises(AttemptsError), ledger.attempt(key):
+            running.enter_context(paid(ledger, release_id))
+        with pytest.raises(AttemptsError), ledger.attempt(release_id):
             raise AssertionError
-    with ledger.attempt(key):
+    with ledger.attempt(release_id):
         pass
 
 
 def test_what_runs_while_it_is_acknowledged_ends_as_it_would_have(
-    ledger: Ledger, key: ReleaseKey
+    ledger: Ledger, release_id: ReleaseId
 ) -> None:
-    fail(ledger, key, times=2)
-    with paid(ledger, key):
+    fail(ledger, release_id, times=2)
+    with paid(ledger, release_id):
         assert ledger.acknowledge("people", reason="looked") == 3
     verified = ledger.verify().accesses
     assert verified is not None
@@ -141,30 +141,30 @@ def test_what_runs_while_it_is_acknowledged_ends_as_it_would_have(
 
 @pytest.mark.parametrize("ending", [KeyboardInterrupt, SystemExit, GeneratorExit])
 def test_interrupts_leave_it_open(
-    ledger: Ledger, key: ReleaseKey, ending: type[BaseException]
+    ledger: Ledger, release_id: ReleaseId, ending: type[BaseException]
 ) -> None:
-    with pytest.raises(ending), ledger.attempt(key):
+    with pytest.raises(ending), ledger.attempt(release_id):
         raise ending
     assert len(ledger.open_attempts("people")) == 1
 
 
-def test_the_officer_says_how_many(ledger: Ledger, key: ReleaseKey) -> None:
+def test_the_officer_says_how_many(ledger: Ledger, release_id: ReleaseId) -> None:
     same = {"epsilon": 1.0, "delta": 1e-9}
     events = ledger.events()
     assert ledger.grant("people", **same, attempts=3).attempts == 3
     assert ledger.events() == events
     assert ledger.grant("people", **same, attempts=1).attempts == 1
-    fail(ledger, key)
+    fail(ledger, release_id)
     with (
         pytest.raises(AttemptsError, match="the granted number of attempts to open"),
-        ledger.attempt(key),
+        ledger.attempt(release_id),
     ):
         raise AssertionError
     ledger.grant("people", **same, attempts=5)
-    fail(ledger, key, times=4)
+    fail(ledger, release_id, times=4)
     with (
         pytest.raises(AttemptsError, match="the granted number of attempts to open"),
-        ledger.attempt(key),
+        ledger.attempt(release_id),
     ):
         raise AssertionError
     ledger.verify()
@@ -174,7 +174,7 @@ def test_the_officer_says_how_many(ledger: Ledger, key: ReleaseKey) -> None:
 
 
 def test_a_dataset_without_a_budget_is_not_opened(ledger: Ledger, tmp_path: Path) -> None:
-    stranger = ReleaseKey("strangers", "yearly", "d1gest")
+    stranger = ReleaseId("strangers", "yearly", "d1gest")
     with pytest.raises(BudgetError, match="'strangers' has no budget"), ledger.attempt(stranger):
         raise AssertionError
     with pytest.raises(BudgetError, match="'strangers' has no budget"):
@@ -186,53 +186,53 @@ def test_a_dataset_without_a_budget_is_not_opened(ledger: Ledger, tmp_path: Path
             ledger.acknowledge("people", reason=reason)
 
 
-def test_a_renewing_budget_counts_its_period(path: Path, key: ReleaseKey) -> None:
+def test_a_renewing_budget_counts_its_period(path: Path, release_id: ReleaseId) -> None:
     clock = Clock(2026, 3, 31, 23, 59)
     ledger = Ledger(path, clock=clock)
     ledger.grant("people", epsilon=1.0, delta=1e-9, policy=Policy(period="month"))
-    fail(ledger, key, times=3)
-    with pytest.raises(AttemptsError, match="in 2026-03"), ledger.attempt(key):
+    fail(ledger, release_id, times=3)
+    with pytest.raises(AttemptsError, match="in 2026-03"), ledger.attempt(release_id):
         raise AssertionError
     clock.set(2026, 4, 1)
-    fail(ledger, key, times=2)
+    fail(ledger, release_id, times=2)
     # A clock that was set back lends no further attempts.
     clock.set(2026, 3, 1)
-    with pytest.raises(AttemptsError), ledger.attempt(key):
+    with pytest.raises(AttemptsError), ledger.attempt(release_id):
         raise AssertionError
     # Under a longer period all of them count.
     clock.set(2026, 4, 2)
     ledger.grant("people", epsilon=1.0, delta=1e-9, policy=Policy(period="year"))
-    with pytest.raises(AttemptsError, match="in 2026"), ledger.attempt(key):
+    with pytest.raises(AttemptsError, match="in 2026"), ledger.attempt(release_id):
         raise AssertionError
 
 
 def hold(url: str, opened: Any, done: Any) -> None:
-    with Ledger(url).attempt(ReleaseKey("people", "yearly", "d1gest")):
+    with Ledger(url).attempt(ReleaseId("people", "yearly", "d1gest")):
         opened.set()
         done.wait(60)
 
 
 @pytest.mark.slow
 def test_a_killed_process_leaves_its_attempt_open(
-    either: Ledger, each_url: str, key: ReleaseKey
+    either: Ledger, each_url: str, release_id: ReleaseId
 ) -> None:
     ledger, url = either, each_url
     context = multiprocessing.get_context("spawn")
-    fail(ledger, key, times=2)
+    fail(ledger, release_id, times=2)
     opened, done = context.Event(), context.Event()
     process = context.Process(target=hold, args=(url, opened, done))
     process.start()
     assert opened.wait(60)
     # While it runs, and once it is killed.
-    with pytest.raises(AttemptsError), ledger.attempt(key):
+    with pytest.raises(AttemptsError), ledger.attempt(release_id):
         raise AssertionError
     assert process.pid is not None
     os.kill(process.pid, signal.SIGKILL)
     process.join()
-    with pytest.raises(AttemptsError), ledger.attempt(key):
+    with pytest.raises(AttemptsError), ledger.attempt(release_id):
         raise AssertionError
     ledger.acknowledge("people", reason="the machine was restarted")
-    with ledger.attempt(key):
+    with ledger.attempt(release_id):
         pass
 
 
@@ -241,7 +241,7 @@ def open_at_once(url: str, number: int, start: Any, held: Any) -> bool:
     ledger = Ledger(url)
     start.wait(60)
     try:
-        with paid(ledger, ReleaseKey("people", f"release-{number}", "d1gest")):
+        with paid(ledger, ReleaseId("people", f"release-{number}", "d1gest")):
             held.wait(60)
             return True
     except AttemptsError:
@@ -287,7 +287,7 @@ class Attempts(RuleBasedStateMachine):
 
     @rule(dataset=datasets)
     def begin(self, dataset: str) -> None:
-        opening = paid(self.ledger, ReleaseKey(dataset, "yearly", "d1gest"))
+        opening = paid(self.ledger, ReleaseId(dataset, "yearly", "d1gest"))
         if len(self.counted[dataset]) >= self.allowed[dataset]:
             with pytest.raises(AttemptsError):
                 opening.__enter__()
@@ -375,13 +375,13 @@ def test_lines_against_the_rules_are_found(
 
 
 @pytest.fixture
-def altered(path: Path, key: ReleaseKey) -> Any:
+def altered(path: Path, release_id: ReleaseId) -> Any:
     """Change the journal of attempts of a SQLite ledger behind its back."""
     ledger = Ledger(path)
     ledger.grant("people", epsilon=1.0, delta=1e-9)
-    with paid(ledger, key):
+    with paid(ledger, release_id):
         pass
-    fail(ledger, key)
+    fail(ledger, release_id)
 
     def alter(statement: str) -> Ledger:
         with sqlite3.connect(path) as raw:
@@ -412,19 +412,19 @@ def test_an_altered_journal_is_found(altered: Any, statement: str, words: str) -
         altered(statement).verify()
 
 
-def test_a_line_holds_no_cause(ledger: Ledger, key: ReleaseKey) -> None:
-    with pytest.raises(BadEndingError), ledger.attempt(key):
+def test_a_line_holds_no_cause(ledger: Ledger, release_id: ReleaseId) -> None:
+    with pytest.raises(BadEndingError), ledger.attempt(release_id):
         raise BadEndingError("sentinel-4a1c")
     (line,) = ledger.open_attempts("people")
     assert isinstance(line, Access)
     assert "sentinel" not in repr(line)
 
 
-def test_opening_needs_no_reservation_and_makes_none(ledger: Ledger, key: ReleaseKey) -> None:
-    with ledger.attempt(key):
+def test_opening_needs_no_reservation_and_makes_none(ledger: Ledger, release_id: ReleaseId) -> None:
+    with ledger.attempt(release_id):
         pass
-    assert ledger.reservation(key) is None
-    ledger.open_release(key, Budget(0.5, 1e-9).shares(evaluation=0.05))
-    with ledger.attempt(key):
+    assert ledger.reservation(release_id) is None
+    ledger.open_release(release_id, Budget(0.5, 1e-9).shares(evaluation=0.05))
+    with ledger.attempt(release_id):
         pass
     ledger.verify()

@@ -10,7 +10,7 @@ from itertools import pairwise
 import pytest
 
 from jam_dagster.errors import LedgerIntegrityError
-from jam_dagster.privacy import Budget, Event, Kind, Ledger, ReleaseKey
+from jam_dagster.privacy import Budget, Event, Kind, Ledger, ReleaseId
 from jam_dagster.privacy.ledger.audit import verify_journal
 from jam_dagster.privacy.ledger.balance import Balance, balance_from
 from jam_dagster.privacy.ledger.journal import GENESIS, append
@@ -18,14 +18,16 @@ from tests.privacy.conftest import slice_of
 
 
 @pytest.fixture
-def spent(ledger, key) -> Ledger:
+def spent(ledger, release_id) -> Ledger:
     """A ledger with one release that is closed and one that is not."""
-    release = ledger.open_release(key, Budget(0.5, 1e-9).shares(evaluation=0.05), run_id="run")
+    release = ledger.open_release(
+        release_id, Budget(0.5, 1e-9).shares(evaluation=0.05), run_id="run"
+    )
     mechanism = release.account("mechanism")
     mechanism.charge("round-000/select", 0.001)
     mechanism.charge("round-000/measure", 0.0005)
     release.close("done")
-    ledger.open_release(ReleaseKey("people", "next", "x"), {"mechanism": 0.002}).account(
+    ledger.open_release(ReleaseId("people", "next", "x"), {"mechanism": 0.002}).account(
         "mechanism"
     ).charge("a", 0.001)
     return ledger

@@ -18,9 +18,9 @@ from jam_dagster.errors import (
     SourceBindingError,
     SpecificationError,
 )
-from jam_dagster.privacy import Budget, Ledger, Neighbours, Policy, ReleaseKey
+from jam_dagster.privacy import Budget, Ledger, Neighbours, Policy, ReleaseId
 from jam_dagster.privacy.ledger.journal import Kind, append, user
-from jam_dagster.privacy.ledger.key import key_fields
+from jam_dagster.privacy.ledger.release_id import id_fields
 from jam_dagster.privacy.ledger.source_binding import SourceBinding, binding_of
 from jam_dagster.tables import source_from_config
 from tests.privacy.conftest import SECRET, audit_finds, copy_of, grant_disjoint, slice_of
@@ -55,21 +55,21 @@ def granted(url: str, policy: Policy = PUBLIC) -> Ledger:
     return ledger
 
 
-def edition(key: ReleaseKey, name: str, **changes: Any) -> ReleaseKey:
-    return dataclasses.replace(key, edition=name, **changes)
+def edition(release_id: ReleaseId, name: str, **changes: Any) -> ReleaseId:
+    return dataclasses.replace(release_id, edition=name, **changes)
 
 
 def charge(
-    ledger: Ledger, key: ReleaseKey, source: SourceBinding | None = None, **given: Any
+    ledger: Ledger, release_id: ReleaseId, source: SourceBinding | None = None, **given: Any
 ) -> None:
-    release = ledger.open_release(key, SHARES, source=source, **given)
+    release = ledger.open_release(release_id, SHARES, source=source, **given)
     release.account("mechanism").charge("round-000/select", 1e-6)
 
 
-def opened(ledger: Ledger, key: ReleaseKey, source: SourceBinding, run_id: str = "") -> None:
+def opened(ledger: Ledger, release_id: ReleaseId, source: SourceBinding, run_id: str = "") -> None:
     """Find a release's reservation, and open its table."""
-    ledger.open_release(key, SHARES, source=source, run_id=run_id)
-    with ledger.attempt(key, source=source, run_id=run_id):
+    ledger.open_release(release_id, SHARES, source=source, run_id=run_id)
+    with ledger.attempt(release_id, source=source, run_id=run_id):
         pass
 
 
@@ -137,10 +137,15 @@ NO_BINDINGS = {
 
 
 @pytest.mark.parametrize("text", NO_BINDINGS.values(), ids=list(NO_BINDINGS))
-def test_a_source_that_is_no_binding_is_refused(ledger: Ledger, key: ReleaseKey, text: str) -> None:
+def test_a_source_that_is_no_binding_is_refused(
+    ledger: Ledger, release_id: ReleaseId, text: str
+) -> None:
     with ledger._backend.writing() as connection:
-        append(connection, **{**reserved(key, None), "source": text})
-    for act in (ledger.verify, lambda: ledger.check(edition(key, "2"), SHARES, source=WHOLE)):
+        append(connection, **{**reserved(release_id, None), "source": text})
+    for act in (
+        ledger.verify,
+        lambda: ledger.check(edition(release_id, "2"), SHARES, source=WHOLE),
+    ):
         with pytest.raises(LedgerIntegrityError, match=r"event 2 .*that is no binding") as refused:
             act()
     assert "with the version that wrote it, or begin another" in str(refused.value)
@@ -190,29 +195,29 @@ def disjoint(ledger: Ledger) -> Ledger:
 
 @same_people
 def test_disjoint_partitions_do_not_read_one_place(
-    disjoint: Ledger, key: ReleaseKey, one: SourceBinding, other: SourceBinding
+    disjoint: Ledger, release_id: ReleaseId, one: SourceBinding, other: SourceBinding
 ) -> None:
-    charge(disjoint, edition(key, "1", partition="2016"), one)
+    charge(disjoint, edition(release_id, "1", partition="2016"), one)
     with pytest.raises(SourceBindingError, match="same source as partition '2016'"):
-        disjoint.open_release(edition(key, "1", partition="2017"), SHARES, source=other)
-    disjoint.open_release(edition(key, "1", partition="2017"), SHARES)
+        disjoint.open_release(edition(release_id, "1", partition="2017"), SHARES, source=other)
+    disjoint.open_release(edition(release_id, "1", partition="2017"), SHARES)
     audit_finds(
         disjoint,
         "the source of another partition",
-        bound(edition(key, "1", partition="2017"), other),
+        bound(edition(release_id, "1", partition="2017"), other),
     )
 
 
 @same_people
 def test_partitions_that_read_one_place_do_not_become_disjoint(
-    ledger: Ledger, key: ReleaseKey, one: SourceBinding, other: SourceBinding
+    ledger: Ledger, release_id: ReleaseId, one: SourceBinding, other: SourceBinding
 ) -> None:
     """Under a sum both may read one place; the same people would count once afterwards."""
-    partitions = {year: edition(key, "1", partition=year) for year in ("2016", "2017")}
+    partitions = {year: edition(release_id, "1", partition=year) for year in ("2016", "2017")}
     for its, source in zip(partitions.values(), (one, other), strict=True):
         charge(ledger, its, source)
     # An unpartitioned release adds to each of them.
-    charge(ledger, key, one)
+    charge(ledger, release_id, one)
     before = ledger.events()
     with pytest.raises(BudgetError, match=r"'2016' and '2017' in parallel.*releases of both read"):
         grant_disjoint(ledger)
@@ -220,10 +225,12 @@ def test_partitions_that_read_one_place_do_not_become_disjoint(
     audit_finds(ledger, "grants a budget that composes partitions '20", disjoint_grant(ledger))
 
 
-def test_disjoint_partitions_are_bound_under_one_secret(disjoint: Ledger, key: ReleaseKey) -> None:
+def test_disjoint_partitions_are_bound_under_one_secret(
+    disjoint: Ledger, release_id: ReleaseId
+) -> None:
     """Under another private store's secret one file has another digest, and may be read twice."""
-    charge(disjoint, edition(key, "1", partition="2016"), WHOLE)
-    other = edition(key, "1", partition="2017")
+    charge(disjoint, edition(release_id, "1", partition="2016"), WHOLE)
+    other = edition(release_id, "1", partition="2017")
     with pytest.raises(SourceBindingError) as refused:
         disjoint.open_release(other, SHARES, source=ELSEWHERE)
     said = str(refused.value)
@@ -233,9 +240,11 @@ def test_disjoint_partitions_are_bound_under_one_secret(disjoint: Ledger, key: R
     audit_finds(disjoint, "the source of another partition", bound(other, ELSEWHERE))
 
 
-def test_a_partition_whose_secret_is_lost_is_bound_anew(disjoint: Ledger, key: ReleaseKey) -> None:
-    charge(disjoint, edition(key, "1", partition="2016"), WHOLE)
-    other = edition(key, "1", partition="2017")
+def test_a_partition_whose_secret_is_lost_is_bound_anew(
+    disjoint: Ledger, release_id: ReleaseId
+) -> None:
+    charge(disjoint, edition(release_id, "1", partition="2016"), WHOLE)
+    other = edition(release_id, "1", partition="2017")
     with pytest.raises(SourceBindingError, match="If that store is lost") as refused:
         charge(disjoint, other, ELSEWHERE)
     followed(disjoint, str(refused.value))
@@ -244,10 +253,10 @@ def test_a_partition_whose_secret_is_lost_is_bound_anew(disjoint: Ledger, key: R
 
 
 def test_partitions_under_two_secrets_do_not_become_disjoint(
-    ledger: Ledger, key: ReleaseKey
+    ledger: Ledger, release_id: ReleaseId
 ) -> None:
     for year, source in (("2016", WHOLE), ("2017", ELSEWHERE)):
-        charge(ledger, edition(key, "1", partition=year), source)
+        charge(ledger, edition(release_id, "1", partition=year), source)
     with pytest.raises(BudgetError, match="under the secrets of two private stores") as refused:
         grant_disjoint(ledger)
     followed(ledger, str(refused.value).replace("PARTITION", "2016"))
@@ -268,26 +277,28 @@ def disjoint_grant(ledger: Ledger) -> dict[str, Any]:
 
 
 def test_a_file_that_held_other_people_does_not_keep_partitions_from_being_disjoint(
-    ledger: Ledger, key: ReleaseKey
+    ledger: Ledger, release_id: ReleaseId
 ) -> None:
     for year in ("2016", "2017"):
-        charge(ledger, edition(key, "1", partition=year), WHOLE)
+        charge(ledger, edition(release_id, "1", partition=year), WHOLE)
     assert ledger.rebind("people", partition="2016", reason="the file of each year has one name")
     grant_disjoint(ledger)
     ledger.verify()
 
 
 def test_what_ended_without_a_charge_keeps_no_partitions_from_being_disjoint(
-    ledger: Ledger, key: ReleaseKey
+    ledger: Ledger, release_id: ReleaseId
 ) -> None:
     for year in ("2016", "2017"):
-        ledger.open_release(edition(key, "1", partition=year), SHARES, source=WHOLE).close("no")
+        ledger.open_release(edition(release_id, "1", partition=year), SHARES, source=WHOLE).close(
+            "no"
+        )
     grant_disjoint(ledger)
     ledger.verify()
 
 
 def test_partitions_of_a_query_become_disjoint_if_the_officer_vouches_for_it(
-    ledger: Ledger, key: ReleaseKey
+    ledger: Ledger, release_id: ReleaseId
 ) -> None:
     template = "select * from people where '{partition}' = '{partition}'"
     named = SourceBinding.of(SECRET, template).table_name
@@ -295,7 +306,7 @@ def test_partitions_of_a_query_become_disjoint_if_the_officer_vouches_for_it(
     for year in ("2016", "2017"):
         query = f"... where '{year}' = '{year}'"
         source = SourceBinding.of(SECRET, query, template=template, table=template)
-        charge(ledger, edition(key, "1", partition=year), source)
+        charge(ledger, edition(release_id, "1", partition=year), source)
     policy = Policy(partitions="disjoint", ground=GROUND, records="public")
     with pytest.raises(BudgetError, match=f"the grant does not name: {named}"):
         ledger.grant("people", epsilon=1.0, delta=1e-9, policy=policy, sources="")
@@ -304,7 +315,7 @@ def test_partitions_of_a_query_become_disjoint_if_the_officer_vouches_for_it(
 
 
 def test_the_officer_vouches_for_a_query_of_disjoint_partitions(
-    disjoint: Ledger, key: ReleaseKey
+    disjoint: Ledger, release_id: ReleaseId
 ) -> None:
     """`where '2016' = '2016'` is another text in each partition, and the same people."""
     template = "select * from people where '{partition}' = '{partition}'"
@@ -315,7 +326,7 @@ def test_the_officer_vouches_for_a_query_of_disjoint_partitions(
         )
         for year in ("2016", "2017")
     }
-    keys = {year: edition(key, "1", partition=year) for year in sources}
+    keys = {year: edition(release_id, "1", partition=year) for year in sources}
     with pytest.raises(SourceBindingError, match="let the officer look at the definition"):
         disjoint.check(keys["2016"], SHARES, source=sources["2016"], neighbours=ADD_REMOVE)
     with pytest.raises(SourceBindingError) as refused:
@@ -338,7 +349,7 @@ def test_the_officer_vouches_for_a_query_of_disjoint_partitions(
     disjoint.open_release(keys["2016"], SHARES, source=sources["2016"])
     held.close("ended")
     disjoint.verify()
-    again = edition(key, "2", partition="2016")
+    again = edition(release_id, "2", partition="2016")
     with pytest.raises(SourceBindingError, match="its query or asset"):
         disjoint.open_release(again, SHARES, source=sources["2016"])
     disjoint.open_release(again, SHARES)
@@ -352,18 +363,18 @@ IN_ONE_TABLE = Policy(partitions="disjoint", ground="add/remove neighbours")
 
 
 def test_partitions_of_a_second_table_are_refused_until_the_officer_grants_them(
-    ledger: Ledger, key: ReleaseKey
+    ledger: Ledger, release_id: ReleaseId
 ) -> None:
     """A person in the visits of 2016 and in the tests of 2017 would be charged once."""
     same: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-9}
     given: dict[str, Any] = {"neighbours": ADD_REMOVE}
     ledger.grant("people", **same, policy=IN_ONE_TABLE)
-    visits = {year: edition(key, "visits", partition=year) for year in ("2016", "2017")}
-    tests = {year: edition(key, "tests", partition=year) for year in ("2016", "2017")}
+    visits = {year: edition(release_id, "visits", partition=year) for year in ("2016", "2017")}
+    tests = {year: edition(release_id, "tests", partition=year) for year in ("2016", "2017")}
     for year, one in visits.items():
         charge(ledger, one, slice_of("visits", year), **given)
     # What reads all partitions adds to each of them, whichever table that is.
-    charge(ledger, edition(key, "all tests"), slice_of("tests", ""), **given)
+    charge(ledger, edition(release_id, "all tests"), slice_of("tests", ""), **given)
     before = ledger.events()
     unknown = SourceBinding.of(SECRET, "tests of this year")
     for year, one in tests.items():
@@ -395,34 +406,36 @@ def test_partitions_of_a_second_table_are_refused_until_the_officer_grants_them(
 
 
 def test_what_ended_without_a_charge_keeps_no_second_table_away(
-    ledger: Ledger, key: ReleaseKey
+    ledger: Ledger, release_id: ReleaseId
 ) -> None:
     ledger.grant("people", epsilon=1.0, delta=1e-9, policy=IN_ONE_TABLE)
     given: dict[str, Any] = {"neighbours": ADD_REMOVE}
-    one = edition(key, "1", partition="2016")
+    one = edition(release_id, "1", partition="2016")
     ledger.open_release(one, SHARES, source=slice_of("visits", "2016"), **given).close("no")
-    charge(ledger, edition(key, "2", partition="2017"), slice_of("tests", "2017"), **given)
+    charge(ledger, edition(release_id, "2", partition="2017"), slice_of("tests", "2017"), **given)
     moved = SourceBinding.of(SECRET, "moved").table_name
     assert ledger.rebind("people", partition="2017", table=moved, reason="another folder")
-    charge(ledger, edition(key, "3", partition="2016"), slice_of("moved", "2016"), **given)
+    charge(ledger, edition(release_id, "3", partition="2016"), slice_of("moved", "2016"), **given)
     ledger.verify()
 
 
-def test_the_audit_finds_partitions_of_a_second_table(ledger: Ledger, key: ReleaseKey) -> None:
+def test_the_audit_finds_partitions_of_a_second_table(
+    ledger: Ledger, release_id: ReleaseId
+) -> None:
     ledger.grant("people", epsilon=1.0, delta=1e-9, policy=IN_ONE_TABLE)
     given: dict[str, Any] = {"neighbours": ADD_REMOVE}
-    charge(ledger, edition(key, "1", partition="2016"), slice_of("visits", "2016"), **given)
-    other = edition(key, "1", partition="2017")
+    charge(ledger, edition(release_id, "1", partition="2016"), slice_of("visits", "2016"), **given)
+    other = edition(release_id, "1", partition="2017")
     ledger.open_release(other, SHARES, **given)
     audit_finds(ledger, "reads another table than other", bound(other, slice_of("tests", "2017")))
 
 
-def test_a_rebinding_makes_no_other_table_the_same(either: Ledger, key: ReleaseKey) -> None:
+def test_a_rebinding_makes_no_other_table_the_same(either: Ledger, release_id: ReleaseId) -> None:
     """A person in the visits of 2016 and in the tests of 2017 would be charged once."""
     either.grant("people", epsilon=1.0, delta=1e-9, policy=IN_ONE_TABLE)
     given: dict[str, Any] = {"neighbours": ADD_REMOVE}
     visits, tests = (
-        {year: edition(key, table, partition=year) for year in ("2016", "2017")}
+        {year: edition(release_id, table, partition=year) for year in ("2016", "2017")}
         for table in ("visits", "tests")
     )
     charge(either, visits["2016"], slice_of("visits", "2016"), **given)
@@ -452,10 +465,10 @@ def test_a_rebinding_makes_no_other_table_the_same(either: Ledger, key: ReleaseK
 
 @pytest.mark.parametrize("ended", [False, True])
 def test_the_audit_finds_that_a_rebound_release_reads_another_table(
-    ledger: Ledger, key: ReleaseKey, ended: bool
+    ledger: Ledger, release_id: ReleaseId, ended: bool
 ) -> None:
     ledger.grant("people", epsilon=1.0, delta=1e-9, policy=IN_ONE_TABLE)
-    one = edition(key, "1", partition="2016")
+    one = edition(release_id, "1", partition="2016")
     charge(ledger, one, slice_of("visits", "2016"), neighbours=ADD_REMOVE)
     released = ledger.reservation(one)
     assert released is not None
@@ -466,16 +479,16 @@ def test_the_audit_finds_that_a_rebound_release_reads_another_table(
 
 
 def test_a_table_that_has_moved_is_named_for_each_partition(
-    either: Ledger, key: ReleaseKey
+    either: Ledger, release_id: ReleaseId
 ) -> None:
     """The remedy of each refusal is enough to go on, and lets in no other table."""
     either.grant("people", epsilon=1.0, delta=1e-9, policy=IN_ONE_TABLE)
     given: dict[str, Any] = {"neighbours": ADD_REMOVE}
-    keys = {year: edition(key, "1", partition=year) for year in ("2016", "2017", "2018")}
+    keys = {year: edition(release_id, "1", partition=year) for year in ("2016", "2017", "2018")}
     for year in ("2016", "2017"):
         charge(either, keys[year], slice_of("old/", year), **given)
     # Two releases of a partition do not wait for each other.
-    charge(either, edition(key, "2", partition="2016"), slice_of("old/", "2016"), **given)
+    charge(either, edition(release_id, "2", partition="2016"), slice_of("old/", "2016"), **given)
 
     def refused(year: str) -> str:
         with pytest.raises(SourceBindingError) as error:
@@ -498,7 +511,7 @@ def test_a_table_that_has_moved_is_named_for_each_partition(
     charge(either, keys["2018"], slice_of("new/", "2018"), **given)
     # The other release of 2016 was not opened since, and is of the table that was named.
     for again in ("2", "3"):
-        charge_again = edition(key, again, partition="2016")
+        charge_again = edition(release_id, again, partition="2016")
         with pytest.raises(SourceBindingError, match="another table"):
             either.check(charge_again, SHARES, source=slice_of("tests", "2016"), **given)
         either.check(charge_again, SHARES, source=slice_of("new/", "2016"), **given)
@@ -507,11 +520,11 @@ def test_a_table_that_has_moved_is_named_for_each_partition(
 
 @pytest.mark.parametrize("by", ["no source", "hand"])
 def test_what_was_never_bound_may_be_of_another_table(
-    ledger: Ledger, key: ReleaseKey, by: str
+    ledger: Ledger, release_id: ReleaseId, by: str
 ) -> None:
     ledger.grant("people", epsilon=1.0, delta=1e-9, policy=IN_ONE_TABLE)
     given: dict[str, Any] = {"neighbours": ADD_REMOVE}
-    one, other = (edition(key, "1", partition=year) for year in ("2016", "2017"))
+    one, other = (edition(release_id, "1", partition=year) for year in ("2016", "2017"))
     if by == "hand":
         with ledger._backend.writing() as connection:
             append(connection, **{**reserved(one, None), "protects": ADD_REMOVE.code})
@@ -524,10 +537,10 @@ def test_what_was_never_bound_may_be_of_another_table(
     followed(ledger, str(refused.value))
     charge(ledger, other, slice_of("visits", "2017"), **given)
     # What is reserved later is not what the officer spoke of.
-    charge(ledger, edition(key, "2", partition="2016"), **given)
+    charge(ledger, edition(release_id, "2", partition="2016"), **given)
     with pytest.raises(SourceBindingError, match="another table"):
         ledger.check(
-            edition(key, "2", partition="2017"),
+            edition(release_id, "2", partition="2017"),
             SHARES,
             source=slice_of("visits", "2017"),
             **given,
@@ -536,12 +549,12 @@ def test_what_was_never_bound_may_be_of_another_table(
 
 
 def test_what_counted_in_all_tables_does_not_become_of_one_by_a_rebinding(
-    ledger: Ledger, key: ReleaseKey
+    ledger: Ledger, release_id: ReleaseId
 ) -> None:
     same: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-9}
     ledger.grant("people", **same, policy=IN_ALL_TABLES)
     for year, table in (("2016", "visits"), ("2017", "tests")):
-        its = edition(key, "1", partition=year)
+        its = edition(release_id, "1", partition=year)
         charge(ledger, its, slice_of(table, year), neighbours=ADD_REMOVE)
     ledger.grant("people", **same, policy=Policy())
     ledger.rebind("people", partition="2016", reason="another user of the database")
@@ -559,19 +572,19 @@ def test_what_counted_in_all_tables_does_not_become_of_one_by_a_rebinding(
 
     followed(ledger, refused("2016"), -1)
     # What was never bound counts as well.
-    charge(ledger, edition(key, "1", partition="2018"), neighbours=ADD_REMOVE)
+    charge(ledger, edition(release_id, "1", partition="2018"), neighbours=ADD_REMOVE)
     followed(ledger, refused("2018"), -1)
     ledger.grant("people", **same, policy=IN_ONE_TABLE)
     ledger.verify()
 
 
 def test_partitions_of_two_tables_become_disjoint_in_all_tables_alone(
-    ledger: Ledger, key: ReleaseKey
+    ledger: Ledger, release_id: ReleaseId
 ) -> None:
     same: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-9}
     ledger.grant("people", **same, policy=Policy())
     for year, table in (("2016", "visits"), ("2017", "tests")):
-        its = edition(key, "1", partition=year)
+        its = edition(release_id, "1", partition=year)
         charge(ledger, its, slice_of(table, year), neighbours=ADD_REMOVE)
     before = ledger.events()
     with pytest.raises(BudgetError, match="releases of them read several tables") as refused:
@@ -582,14 +595,16 @@ def test_partitions_of_two_tables_become_disjoint_in_all_tables_alone(
     ledger.verify()
 
 
-def test_another_source_is_refused_under_one_reservation(either: Ledger, key: ReleaseKey) -> None:
+def test_another_source_is_refused_under_one_reservation(
+    either: Ledger, release_id: ReleaseId
+) -> None:
     """Another `where` asks another question, for which nobody has paid."""
-    either.open_release(key, SHARES, source=WHOLE)
+    either.open_release(release_id, SHARES, source=WHOLE)
     assert sources(either) == [("reserved", WHOLE)] * 2
     before = either.events()
     for action in (either.check, either.open_release):
         with pytest.raises(SourceBindingError) as refused:
-            action(key, SHARES, source=SLICE)
+            action(release_id, SHARES, source=SLICE)
         said = str(refused.value)
         assert "release 'yearly'" in said
         assert (
@@ -598,99 +613,99 @@ def test_another_source_is_refused_under_one_reservation(either: Ledger, key: Re
         )
         digests = WHOLE.secret, WHOLE.source, SLICE.source
         assert not any(part in said for part in (*digests, "select"))
-    either.check(key, SHARES, source=WHOLE)
-    either.open_release(key, SHARES, source=WHOLE)
+    either.check(release_id, SHARES, source=WHOLE)
+    either.open_release(release_id, SHARES, source=WHOLE)
     # Steps that only charge need not know it.
-    either.open_release(key, SHARES)
+    either.open_release(release_id, SHARES)
     assert either.events() == before
     either.verify()
 
 
-def test_a_secret_of_another_store_is_told_as_such(ledger: Ledger, key: ReleaseKey) -> None:
-    ledger.open_release(key, SHARES, source=WHOLE)
+def test_a_secret_of_another_store_is_told_as_such(ledger: Ledger, release_id: ReleaseId) -> None:
+    ledger.open_release(release_id, SHARES, source=WHOLE)
     with pytest.raises(SourceBindingError, match=r"another private store.*--private-store"):
-        ledger.open_release(key, SHARES, source=ELSEWHERE)
+        ledger.open_release(release_id, SHARES, source=ELSEWHERE)
     with pytest.raises(SourceBindingError, match=r"another private store.*--private-store"):
-        ledger.open_release(edition(key, "2"), SHARES, source=ELSEWHERE)
+        ledger.open_release(edition(release_id, "2"), SHARES, source=ELSEWHERE)
 
 
 def test_a_reservation_without_a_source_is_bound_when_it_goes_on(
-    ledger: Ledger, key: ReleaseKey
+    ledger: Ledger, release_id: ReleaseId
 ) -> None:
-    charge(ledger, key)
-    charged = ledger.reservation(key)
+    charge(ledger, release_id)
+    charged = ledger.reservation(release_id)
     assert charged is not None
-    opened(ledger, key, WHOLE, run_id="run-2")
+    opened(ledger, release_id, WHOLE, run_id="run-2")
     assert sources(ledger)[-1] == ("bound", WHOLE)
     assert ledger.events()[-1].run_id == "run-2"
     before = ledger.events()
-    opened(ledger, key, WHOLE)
+    opened(ledger, release_id, WHOLE)
     with pytest.raises(SourceBindingError):
-        ledger.open_release(key, SHARES, source=SLICE)
+        ledger.open_release(release_id, SHARES, source=SLICE)
     assert ledger.events() == before
     assert charged.spent > 0
     ledger.verify()
 
 
 def test_a_repeat_of_an_ended_release_binds_once_it_ended_well(
-    either: Ledger, key: ReleaseKey
+    either: Ledger, release_id: ReleaseId
 ) -> None:
     """One that is refused, for its number of records or another table, uses no rebinding up."""
-    charge(either, key, WHOLE)
-    released = either.reservation(key)
+    charge(either, release_id, WHOLE)
+    released = either.reservation(release_id)
     assert released is not None
     released.close("ended")
     either.rebind("people", reason="the file moved")
     before = either.events()
-    with pytest.raises(ZeroDivisionError), either.attempt(key, source=SLICE):
+    with pytest.raises(ZeroDivisionError), either.attempt(release_id, source=SLICE):
         raise ZeroDivisionError
     assert either.events() == before
     # Another run binds it to another source meanwhile.
-    with pytest.raises(SourceBindingError), either.attempt(key, source=SLICE):
-        opened(either, key, WHOLE)
+    with pytest.raises(SourceBindingError), either.attempt(release_id, source=SLICE):
+        opened(either, release_id, WHOLE)
     assert sources(either)[-1] == ("bound", WHOLE)
     either.verify()
 
 
 def test_a_run_that_is_refused_before_it_opens_anything_binds_nothing(
-    either: Ledger, key: ReleaseKey
+    either: Ledger, release_id: ReleaseId
 ) -> None:
-    charge(either, key, WHOLE)
+    charge(either, release_id, WHOLE)
     either.rebind("people", reason="the file moved")
     before = either.events()
     # A typing error: there is no such file, or another run is drawing.
-    either.open_release(key, SHARES, source=ELSEWHERE)
+    either.open_release(release_id, SHARES, source=ELSEWHERE)
     for _ in range(3):
-        with pytest.raises(ZeroDivisionError), either.attempt(edition(key, "2")):
+        with pytest.raises(ZeroDivisionError), either.attempt(edition(release_id, "2")):
             raise ZeroDivisionError
-    with pytest.raises(AttemptsError), either.attempt(key, source=ELSEWHERE):
+    with pytest.raises(AttemptsError), either.attempt(release_id, source=ELSEWHERE):
         pass
     assert either.events() == before
     either.acknowledge("people", reason="seen")
-    opened(either, key, SLICE)
+    opened(either, release_id, SLICE)
     assert sources(either)[-1] == ("bound", SLICE)
 
 
 def test_an_attempt_binds_no_release_that_was_never_reserved(
-    ledger: Ledger, key: ReleaseKey
+    ledger: Ledger, release_id: ReleaseId
 ) -> None:
     before = ledger.events()
-    with ledger.attempt(key, source=WHOLE):
+    with ledger.attempt(release_id, source=WHOLE):
         pass
     assert ledger.events() == before
     ledger.verify()
 
 
 def test_two_runs_that_find_one_reservation_open_one_source(
-    either: Ledger, key: ReleaseKey
+    either: Ledger, release_id: ReleaseId
 ) -> None:
-    charge(either, key, WHOLE)
+    charge(either, release_id, WHOLE)
     either.rebind("people", reason="the file moved")
     for source in (WHOLE, SLICE):
-        either.open_release(key, SHARES, source=source)
-    other = edition(key, "2")
-    with either.attempt(key, source=WHOLE):
-        with pytest.raises(SourceBindingError), either.attempt(key, source=SLICE):
+        either.open_release(release_id, SHARES, source=source)
+    other = edition(release_id, "2")
+    with either.attempt(release_id, source=WHOLE):
+        with pytest.raises(SourceBindingError), either.attempt(release_id, source=SLICE):
             pass
         with pytest.raises(SourceBindingError):
             either.open_release(other, SHARES, source=SLICE)
@@ -699,18 +714,18 @@ def test_two_runs_that_find_one_reservation_open_one_source(
     either.verify()
 
 
-def test_a_source_that_moved_is_bound_once_more(either: Ledger, key: ReleaseKey) -> None:
-    charge(either, key, WHOLE)
-    march = edition(key, "1", partition="2026-03")
+def test_a_source_that_moved_is_bound_once_more(either: Ledger, release_id: ReleaseId) -> None:
+    charge(either, release_id, WHOLE)
+    march = edition(release_id, "1", partition="2026-03")
     charge(either, march, WHOLE)
     assert either.rebind("people", reason="the file moved") == 1
     event = either.events()[-1]
     assert (event.kind, event.source, event.release) == (Kind.BOUND, "", "")
     assert (event.reason, event.by, event.partition) == ("the file moved", user(), "")
-    opened(either, key, SLICE)
+    opened(either, release_id, SLICE)
     assert sources(either)[-1] == ("bound", SLICE)
     with pytest.raises(SourceBindingError):
-        either.open_release(key, SHARES, source=WHOLE)
+        either.open_release(release_id, SHARES, source=WHOLE)
     # Another partition keeps its own.
     with pytest.raises(SourceBindingError, match="--partition 2026-03"):
         either.open_release(march, SHARES, source=SLICE)
@@ -725,36 +740,36 @@ def test_a_source_that_moved_is_bound_once_more(either: Ledger, key: ReleaseKey)
 
 
 def test_a_partition_of_replace_one_neighbours_has_one_source(
-    either: Ledger, key: ReleaseKey
+    either: Ledger, release_id: ReleaseId
 ) -> None:
     """The same table with another `where` has another number of records."""
-    charge(either, key, WHOLE)
+    charge(either, release_id, WHOLE)
     others = [
-        edition(key, "2"),
-        dataclasses.replace(key, release="other"),
-        dataclasses.replace(key, specification="f00"),
+        edition(release_id, "2"),
+        dataclasses.replace(release_id, release="other"),
+        dataclasses.replace(release_id, specification="f00"),
     ]
     before = either.events()
     for other in others:
         with pytest.raises(SourceBindingError, match="add_remove neighbours"):
             either.open_release(other, SHARES, source=SLICE)
     assert either.events() == before
-    either.open_release(edition(key, "1", partition="2026-03"), SHARES, source=SLICE)
+    either.open_release(edition(release_id, "1", partition="2026-03"), SHARES, source=SLICE)
     for other in others:
         either.open_release(other, SHARES, source=WHOLE)
     either.verify()
 
 
 def test_no_number_of_records_is_public_without_an_officer_s_word(
-    each_url: str, key: ReleaseKey
+    each_url: str, release_id: ReleaseId
 ) -> None:
     """`where age >= {partition}` has the number of people of each age, and of each edition."""
     ledger = granted(each_url, Policy())
-    march = dataclasses.replace(key, partition="2026-03")
+    march = dataclasses.replace(release_id, partition="2026-03")
     of_each_age = "select * from people where age >= {partition}"
     template = SourceBinding.of(SECRET, of_each_age).table_name
     query = SourceBinding.of(SECRET, EVERYBODY, template=of_each_age)
-    for one, source in ((key, WHOLE), (key, query), (march, WHOLE), (march, query)):
+    for one, source in ((release_id, WHOLE), (release_id, query), (march, WHOLE), (march, query)):
         before = ledger.events()
         with pytest.raises(SourceBindingError, match=r"add_remove.*records_share") as refused:
             ledger.open_release(one, SHARES, source=source)
@@ -777,8 +792,8 @@ def test_no_number_of_records_is_public_without_an_officer_s_word(
     for _, word in words:
         ledger.grant("people", epsilon=1.0, delta=1e-9, **word)
         for name, one, source in (
-            ("whole", key, WHOLE),
-            ("query", key, query),
+            ("whole", release_id, WHOLE),
+            ("query", release_id, query),
             ("partition", march, WHOLE),
         ):
             try:
@@ -798,19 +813,19 @@ def test_no_number_of_records_is_public_without_an_officer_s_word(
 
 
 def test_neighbours_that_hide_the_number_of_records_may_have_several(
-    ledger: Ledger, key: ReleaseKey
+    ledger: Ledger, release_id: ReleaseId
 ) -> None:
-    charge(ledger, key, WHOLE, neighbours=ADD_REMOVE)
-    charge(ledger, edition(key, "2"), SLICE, neighbours=ADD_REMOVE)
+    charge(ledger, release_id, WHOLE, neighbours=ADD_REMOVE)
+    charge(ledger, edition(release_id, "2"), SLICE, neighbours=ADD_REMOVE)
     with pytest.raises(SourceBindingError):
-        ledger.open_release(key, SHARES, source=SLICE, neighbours=ADD_REMOVE)
+        ledger.open_release(release_id, SHARES, source=SLICE, neighbours=ADD_REMOVE)
     ledger.verify()
 
 
-def test_what_was_never_drawn_binds_nobody(ledger: Ledger, key: ReleaseKey) -> None:
-    ledger.open_release(key, SHARES, source=WHOLE)
+def test_what_was_never_drawn_binds_nobody(ledger: Ledger, release_id: ReleaseId) -> None:
+    ledger.open_release(release_id, SHARES, source=WHOLE)
     # A corrected specification supersedes it, with its source.
-    corrected = dataclasses.replace(key, specification="f00")
+    corrected = dataclasses.replace(release_id, specification="f00")
     ledger.open_release(corrected, SHARES, source=SLICE)
     released = ledger.reservation(corrected)
     assert released is not None
@@ -820,47 +835,50 @@ def test_what_was_never_drawn_binds_nobody(ledger: Ledger, key: ReleaseKey) -> N
     ledger.verify()
 
 
-def count(ledger: Ledger, key: ReleaseKey, records: int) -> None:
-    release = ledger.reservation(key)
+def count(ledger: Ledger, release_id: ReleaseId, records: int) -> None:
+    release = ledger.reservation(release_id)
     assert release is not None
     release.account("mechanism").publish_records(records)
 
 
-def test_a_number_of_records_binds_for_good(either: Ledger, key: ReleaseKey) -> None:
+def test_a_number_of_records_binds_for_good(either: Ledger, release_id: ReleaseId) -> None:
     """Nothing was charged, and what is shown of the table is its public number of records."""
-    release = either.open_release(key, SHARES, source=WHOLE)
-    count(either, key, 500)
+    release = either.open_release(release_id, SHARES, source=WHOLE)
+    count(either, release_id, 500)
     event = either.events()[-1]
     assert (event.kind, event.records) == (Kind.COUNTED, "500")
-    assert either.records(key) == 500
-    other, corrected = edition(key, "2"), dataclasses.replace(key, specification="f00")
+    assert either.records(release_id) == 500
+    other, corrected = (
+        edition(release_id, "2"),
+        dataclasses.replace(release_id, specification="f00"),
+    )
     assert either.records(other) is None
     for _ in range(2):
-        for one in (key, other, corrected):
+        for one in (release_id, other, corrected):
             before = either.events()
-            count(either, key, 500)
+            count(either, release_id, 500)
             with pytest.raises(SourceBindingError):
                 either.open_release(one, SHARES, source=SLICE)
             assert either.events() == before
         release.close("ended")
-        either.withdraw(key, "ab" * 32, reason="a wrong table")
+        either.withdraw(release_id, "ab" * 32, reason="a wrong table")
     # Its repeat reserves nothing, and none of the two supersedes the other.
     before = either.events()
-    again = either.open_release(key, SHARES, source=WHOLE)
+    again = either.open_release(release_id, SHARES, source=WHOLE)
     assert again.closed
     assert either.events() == before
     either.open_release(corrected, SHARES, source=WHOLE)
     # A file that moved is bound once more, as after a charge.
     either.rebind("people", reason="the file moved")
-    opened(either, key, SLICE)
+    opened(either, release_id, SLICE)
     assert sources(either)[-1] == ("bound", SLICE)
     either.verify()
 
 
-def test_a_partition_has_one_number_of_records(either: Ledger, key: ReleaseKey) -> None:
+def test_a_partition_has_one_number_of_records(either: Ledger, release_id: ReleaseId) -> None:
     """`strftime('%S', 'now')` in a query gives six editions six numbers, each an exact count."""
-    march = dataclasses.replace(key, partition="2026-03")
-    editions = [edition(one, name) for one in (key, march) for name in ("1", "2", "3")]
+    march = dataclasses.replace(release_id, partition="2026-03")
+    editions = [edition(one, name) for one in (release_id, march) for name in ("1", "2", "3")]
     for one in editions:
         either.open_release(one, SHARES, source=SLICE if one.partition else WHOLE)
     count(either, editions[0], 500)
@@ -882,31 +900,33 @@ def test_a_partition_has_one_number_of_records(either: Ledger, key: ReleaseKey) 
     either.verify()
 
 
-def test_a_number_of_records_fixes_the_neighbours(ledger: Ledger, key: ReleaseKey) -> None:
+def test_a_number_of_records_fixes_the_neighbours(ledger: Ledger, release_id: ReleaseId) -> None:
     """Who is protected by add/remove is not, if the number of records is known."""
-    release = ledger.open_release(key, SHARES, source=WHOLE)
-    count(ledger, key, 500)
+    release = ledger.open_release(release_id, SHARES, source=WHOLE)
+    count(ledger, release_id, 500)
     release.close("ended")
     with pytest.raises(BudgetError, match="different neighbours"):
-        ledger.open_release(edition(key, "2"), SHARES, source=WHOLE, neighbours=ADD_REMOVE)
-    hidden = {**reserved(edition(key, "2"), WHOLE), "protects": ADD_REMOVE.code}
+        ledger.open_release(edition(release_id, "2"), SHARES, source=WHOLE, neighbours=ADD_REMOVE)
+    hidden = {**reserved(edition(release_id, "2"), WHOLE), "protects": ADD_REMOVE.code}
     audit_finds(ledger, "different neighbours", hidden)
 
 
-def test_the_records_of_what_has_ended_are_not_counted(ledger: Ledger, key: ReleaseKey) -> None:
-    release = ledger.open_release(key, SHARES, source=WHOLE)
+def test_the_records_of_what_has_ended_are_not_counted(
+    ledger: Ledger, release_id: ReleaseId
+) -> None:
+    release = ledger.open_release(release_id, SHARES, source=WHOLE)
     release.close("not needed")
     with pytest.raises(ReleaseClosedError, match="not open"):
-        count(ledger, key, 500)
+        count(ledger, release_id, 500)
 
 
 def test_a_reservation_that_has_counted_its_records_is_not_superseded(
-    ledger: Ledger, key: ReleaseKey
+    ledger: Ledger, release_id: ReleaseId
 ) -> None:
-    ledger.open_release(key, SHARES, source=WHOLE)
-    count(ledger, key, 500)
-    ledger.open_release(dataclasses.replace(key, specification="f00"), SHARES, source=WHOLE)
-    release = ledger.reservation(key)
+    ledger.open_release(release_id, SHARES, source=WHOLE)
+    count(ledger, release_id, 500)
+    ledger.open_release(dataclasses.replace(release_id, specification="f00"), SHARES, source=WHOLE)
+    release = ledger.reservation(release_id)
     assert release is not None
     assert not release.closed
     ledger.verify()
@@ -915,34 +935,37 @@ def test_a_reservation_that_has_counted_its_records_is_not_superseded(
 # The audit, on journals that somebody else has written.
 
 
-def bound(key: ReleaseKey, source: SourceBinding | None) -> dict[str, Any]:
-    return {"kind": Kind.BOUND, **key_fields(key), "source": source.text if source else ""}
+def bound(release_id: ReleaseId, source: SourceBinding | None) -> dict[str, Any]:
+    return {"kind": Kind.BOUND, **id_fields(release_id), "source": source.text if source else ""}
 
 
-def reserved(key: ReleaseKey, source: SourceBinding | None) -> dict[str, Any]:
+def reserved(release_id: ReleaseId, source: SourceBinding | None) -> dict[str, Any]:
     share = {"share": "mechanism", "units": 5, "source": source.text if source else ""}
-    return {"kind": Kind.RESERVED, **key_fields(key), **share}
+    return {"kind": Kind.RESERVED, **id_fields(release_id), **share}
 
 
-def counted(key: ReleaseKey, records: str) -> dict[str, Any]:
-    return {"kind": Kind.COUNTED, **key_fields(key), "records": records}
+def counted(release_id: ReleaseId, records: str) -> dict[str, Any]:
+    return {"kind": Kind.COUNTED, **id_fields(release_id), "records": records}
 
 
-KEY = ReleaseKey("people", "yearly", "d1gest")
-HIDDEN = dataclasses.replace(KEY, dataset="hidden")
+RELEASE_ID = ReleaseId("people", "yearly", "d1gest")
+HIDDEN = dataclasses.replace(RELEASE_ID, dataset="hidden")
 QUERY = SourceBinding.of(SECRET, EVERYBODY, template="select * from people")
 BROKEN: dict[str, tuple[dict[str, Any], str]] = {
-    "a release that is bound": (bound(KEY, SLICE), "binds a release that is bound"),
+    "a release that is bound": (bound(RELEASE_ID, SLICE), "binds a release that is bound"),
     "a release that was never reserved": (
-        bound(edition(KEY, "9"), WHOLE),
+        bound(edition(RELEASE_ID, "9"), WHOLE),
         "never reserved",
     ),
-    "another source of the partition": (bound(edition(KEY, "2"), SLICE), "another source than"),
+    "another source of the partition": (
+        bound(edition(RELEASE_ID, "2"), SLICE),
+        "another source than",
+    ),
     "another source that is reserved": (
-        reserved(edition(KEY, "6"), SLICE),
+        reserved(edition(RELEASE_ID, "6"), SLICE),
         "another source than other releases",
     ),
-    "no source": (bound(edition(KEY, "2"), None), "to no source"),
+    "no source": (bound(edition(RELEASE_ID, "2"), None), "to no source"),
     "a partition to a source": (
         {"kind": Kind.BOUND, "dataset": "people", "source": QUERY.text, "reason": "x"},
         "names what is no table",
@@ -960,13 +983,13 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
         {"kind": Kind.BOUND, "dataset": "people"},
         "without a reason",
     ),
-    "another count of the partition": (counted(KEY, "501"), "another number of records"),
-    "no count": (counted(KEY, "many"), "no number of records"),
-    "a count after its end": (counted(edition(KEY, "4"), "500"), "that is not open"),
+    "another count of the partition": (counted(RELEASE_ID, "501"), "another number of records"),
+    "no count": (counted(RELEASE_ID, "many"), "no number of records"),
+    "a count after its end": (counted(edition(RELEASE_ID, "4"), "500"), "that is not open"),
     "a count that is protected": (counted(HIDDEN, "500"), "that protect it"),
-    "an uncalled word": (reserved(edition(KEY, "6"), QUERY), "no grant calls public"),
+    "an uncalled word": (reserved(edition(RELEASE_ID, "6"), QUERY), "no grant calls public"),
     "a dataset without a budget": (
-        bound(dataclasses.replace(KEY, dataset="strangers"), WHOLE),
+        bound(dataclasses.replace(RELEASE_ID, dataset="strangers"), WHOLE),
         "granted nothing",
     ),
 }
@@ -977,11 +1000,11 @@ def bound_releases(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A ledger with releases that are bound, which no test changes."""
     file = tmp_path_factory.mktemp("bound") / "ledger.db"
     ledger = granted(str(file))
-    ledger.open_release(KEY, SHARES, source=WHOLE)
-    ledger.open_release(edition(KEY, "2"), SHARES)
-    ledger.open_release(edition(KEY, "3"), SHARES, source=WHOLE)
-    count(ledger, edition(KEY, "3"), 500)
-    ledger.open_release(edition(KEY, "4"), SHARES, source=WHOLE).close("not needed")
+    ledger.open_release(RELEASE_ID, SHARES, source=WHOLE)
+    ledger.open_release(edition(RELEASE_ID, "2"), SHARES)
+    ledger.open_release(edition(RELEASE_ID, "3"), SHARES, source=WHOLE)
+    count(ledger, edition(RELEASE_ID, "3"), 500)
+    ledger.open_release(edition(RELEASE_ID, "4"), SHARES, source=WHOLE).close("not needed")
     ledger.grant("hidden", epsilon=1.0, delta=1e-9)
     ledger.open_release(HIDDEN, SHARES, neighbours=ADD_REMOVE)
     ledger.verify()

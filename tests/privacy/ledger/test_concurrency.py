@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from jam_dagster.errors import BudgetError, BudgetExceededError, LedgerIntegrityError
-from jam_dagster.privacy import Budget, Kind, Ledger, ReleaseKey
+from jam_dagster.privacy import Budget, Kind, Ledger, ReleaseId
 from jam_dagster.privacy.accounting import units_down
 from tests.budgets import PUBLIC_N
 from tests.privacy.conftest import slice_of
@@ -73,7 +73,7 @@ def reserve_until_refused(url, number):
     ledger, opened = Ledger(url), 0
     for i in range(20):
         try:
-            ledger.open_release(ReleaseKey("people", f"release-{number}-{i}", "x"), SHARES)
+            ledger.open_release(ReleaseId("people", f"release-{number}-{i}", "x"), SHARES)
         except BudgetExceededError:
             break
         opened += 1
@@ -84,7 +84,7 @@ def charge_the_same_release(url, number):
     """Two runs of the same release: each charges every step; return which it got."""
     account = (
         Ledger(url)
-        .open_release(ReleaseKey("steps", "release", "x"), SHARES, run_id=f"run-{number}")
+        .open_release(ReleaseId("steps", "release", "x"), SHARES, run_id=f"run-{number}")
         .account("mechanism")
     )
     paid = []
@@ -140,19 +140,21 @@ def do_anything(url, number):
     """Do what runs and officers do, in any order; return what was charged for each step."""
     ledger, rng, paid = Ledger(url), Random(number), Counter()
     for _ in range(25):
-        key = ReleaseKey("any", f"release-{rng.randrange(2)}", "x", edition=f"{rng.randrange(3)}")
+        release_id = ReleaseId(
+            "any", f"release-{rng.randrange(2)}", "x", edition=f"{rng.randrange(3)}"
+        )
         source, step = rng.choice(SOURCES), f"round-{rng.randrange(6)}"
 
-        def charge(key=key, source=source, step=step):
-            account = ledger.open_release(key, SHARES, source=source).account("mechanism")
-            with ledger.attempt(key, source=source):
+        def charge(release_id=release_id, source=source, step=step):
+            account = ledger.open_release(release_id, SHARES, source=source).account("mechanism")
+            with ledger.attempt(release_id, source=source):
                 account.charge(step, account.reserved / 4)
-                paid[key, step] += 1
+                paid[release_id, step] += 1
                 account.confirm(step, "ab" * 32)
                 account.publish_records(500)
 
-        def close(key=key):
-            released = ledger.reservation(key)
+        def close(release_id=release_id):
+            released = ledger.reservation(release_id)
             if released is not None:
                 released.close("a race")
 
@@ -166,9 +168,11 @@ def do_anything(url, number):
                 *[charge] * 5,
                 close,
                 grant,
-                lambda key=key: ledger.withdraw(key, "cd" * 32, reason="a race"),
-                lambda key=key: ledger.certify(key, "cd" * 32, run_id="run"),
-                lambda key=key: ledger.ran(key, "ef" * 32),
+                lambda release_id=release_id: ledger.withdraw(
+                    release_id, "cd" * 32, reason="a race"
+                ),
+                lambda release_id=release_id: ledger.certify(release_id, "cd" * 32, run_id="run"),
+                lambda release_id=release_id: ledger.ran(release_id, "ef" * 32),
                 lambda: ledger.rebind("any", reason="a race"),
                 lambda: ledger.acknowledge("any", reason="a race"),
             ],

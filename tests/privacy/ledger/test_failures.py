@@ -18,12 +18,12 @@ import psycopg
 import pytest
 
 from jam_dagster.errors import BudgetError, LostDrawError
-from jam_dagster.privacy import Draws, Ledger, MemoryStore, ReleaseKey, make_noise
+from jam_dagster.privacy import Draws, Ledger, MemoryStore, ReleaseId, make_noise
 from tests.full_disk import on_a_full_disk
 from tests.postgres import running_server
 from tests.tiers import gate
 
-KEY = ReleaseKey("people", "yearly", "x")
+KEY = ReleaseId("people", "yearly", "x")
 SHARES = {"mechanism": 0.01}
 
 
@@ -84,13 +84,13 @@ def test_a_disk_that_fills_up(path):
 SPEND_ON_A_FULL_DISK = """
 from pathlib import Path
 from jam_dagster.errors import BudgetError
-from jam_dagster.privacy import Ledger, ReleaseKey
+from jam_dagster.privacy import Ledger, ReleaseId
 ledger = Ledger(Path(disk) / "ledger.db")
 ledger.grant("people", epsilon=1.0, delta=1e-9)
 fill()
 charged = 0
 try:
-    release = ledger.open_release(ReleaseKey("people", "yearly", "x"), {"a": 1e-3})
+    release = ledger.open_release(ReleaseId("people", "yearly", "x"), {"a": 1e-3})
     for charged in range(300):
         release.account("a").charge(f"step-{charged}", 1e-7)
 except BudgetError as error:

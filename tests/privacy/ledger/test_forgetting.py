@@ -14,9 +14,9 @@ import pytest
 import sqlalchemy as sa
 
 from jam_dagster.errors import BudgetExceededError, LedgerIntegrityError, ReleaseClosedError
-from jam_dagster.privacy import Kind, Ledger, ReleaseKey, Reservation
+from jam_dagster.privacy import Kind, Ledger, ReleaseId, Reservation
 from jam_dagster.privacy.ledger.journal import Event, _row, append, events, last_lines
-from jam_dagster.privacy.ledger.key import key_fields
+from jam_dagster.privacy.ledger.release_id import id_fields
 from jam_dagster.privacy.ledger.state import ReleaseState
 from tests.privacy.ledger.test_state import DIGEST, Work, draw
 from tests.tiers import slow
@@ -25,9 +25,9 @@ FORGOTTEN = "the ledger has forgotten"
 
 
 @pytest.fixture
-def release(either: Ledger, key: ReleaseKey) -> Reservation:
+def release(either: Ledger, release_id: ReleaseId) -> Reservation:
     """A release of two draws of the three that it has reserved."""
-    release = either.open_release(key, {"mechanism": 3e-6})
+    release = either.open_release(release_id, {"mechanism": 3e-6})
     for number in (1, 2):
         draw(release.account("mechanism"), number)
     return release
@@ -66,7 +66,7 @@ def insert(ledger: Ledger, *drafts: Callable[[Event], Event]) -> None:
 
 
 def test_no_draw_is_paid_by_a_ledger_that_has_forgotten_one(
-    each_url: str, release: Reservation, key: ReleaseKey
+    each_url: str, release: Reservation, release_id: ReleaseId
 ) -> None:
     account = release.account("mechanism")
     # The second draw: its charge and its digest.
@@ -84,11 +84,11 @@ def test_no_draw_is_paid_by_a_ledger_that_has_forgotten_one(
     ledger = Ledger(each_url)
     assert ledger.verify().events == 4
     # A run that begins knows of no other draw: what is stored is compared before it opens.
-    draw(ledger.open_release(key, release.shares).account("mechanism"), 3)
+    draw(ledger.open_release(release_id, release.shares).account("mechanism"), 3)
 
 
 def test_an_own_entry_is_remembered_before_it_is_read_again(
-    each_url: str, release: Reservation, key: ReleaseKey
+    each_url: str, release: Reservation, release_id: ReleaseId
 ) -> None:
     """An older copy that is put in place right after a charge lacks that one alone."""
     account = release.account("mechanism")
@@ -118,7 +118,7 @@ def test_a_digest_that_was_removed_is_missed(each_url: str, release: Reservation
 
 
 def test_a_process_whose_outcome_was_refused_draws_nothing_more(
-    each_url: str, release: Reservation, key: ReleaseKey
+    each_url: str, release: Reservation, release_id: ReleaseId
 ) -> None:
     account = release.account("mechanism")
     account.charge("round-00003/measure", 1e-7)
@@ -126,7 +126,7 @@ def test_a_process_whose_outcome_was_refused_draws_nothing_more(
         account.confirm("round-00002/measure", "0" * 64)
     with pytest.raises(LedgerIntegrityError, match="draws nothing more"):
         account.charge("round-00004/measure", 1e-7)
-    again = Ledger(each_url).open_release(key, release.shares).account("mechanism")
+    again = Ledger(each_url).open_release(release_id, release.shares).account("mechanism")
     again.charge("round-00004/measure", 1e-7)
 
 
@@ -139,9 +139,9 @@ def test_an_end_that_was_removed_is_missed_too(each_url: str, release: Reservati
 
 
 def test_a_run_goes_on_that_has_lost_nothing(
-    each_url: str, release: Reservation, key: ReleaseKey
+    each_url: str, release: Reservation, release_id: ReleaseId
 ) -> None:
-    other = Ledger(each_url).open_release(replace(key, release="other"), {"mechanism": 1e-6})
+    other = Ledger(each_url).open_release(replace(release_id, release="other"), {"mechanism": 1e-6})
     assert release.spent == pytest.approx(2e-6)
     cut_off(each_url, after=6)
     assert other.shares
@@ -150,7 +150,9 @@ def test_a_run_goes_on_that_has_lost_nothing(
     Ledger(each_url).verify()
 
 
-def test_a_reader_may_see_less_than_another_thread(release: Reservation, key: ReleaseKey) -> None:
+def test_a_reader_may_see_less_than_another_thread(
+    release: Reservation, release_id: ReleaseId
+) -> None:
     account = release.account("mechanism")
     with release.backend.reading() as connection:
         # The snapshot begins with the first statement.
@@ -158,7 +160,7 @@ def test_a_reader_may_see_less_than_another_thread(release: Reservation, key: Re
         other = threading.Thread(target=draw, args=(account, 3))
         other.start()
         other.join()
-        with release._kept.through(connection, key) as view:
+        with release._kept.through(connection, release_id) as view:
             assert len(view.share("mechanism").charges) == 2
     (kept,) = release._kept._views
     assert len(kept.share("mechanism").charges) == 2 + (kept.tail[-1].seq > 6)
@@ -219,9 +221,9 @@ def test_an_entry_that_was_changed_is_noticed_though_another_follows(
 
 
 def test_a_reservation_that_was_raised_pays_for_nothing(
-    either: Ledger, each_url: str, key: ReleaseKey
+    either: Ledger, each_url: str, release_id: ReleaseId
 ) -> None:
-    account = either.open_release(key, {"mechanism": 1e-6}).account("mechanism")
+    account = either.open_release(release_id, {"mechanism": 1e-6}).account("mechanism")
     account.charge("a", 5e-7)
     edit_journal(each_url, "UPDATE events SET units = 900000000000000 WHERE kind = 'reserved'")
     with pytest.raises(LedgerIntegrityError, match="line 2 of the table events was altered"):
@@ -255,11 +257,14 @@ def test_a_row_that_follows_no_other_is_noticed(either: Ledger, release: Reserva
 
 def test_no_row_opens_a_charged_release_again(either: Ledger, release: Reservation) -> None:
     """Its seal is right: whoever may insert can compute it."""
-    key = release.key
+    release_id = release.release_id
     with either._backend.writing() as connection:
-        fields = {**key_fields(key), "share": "mechanism", "units": 2 * 10**9}
+        fields = {**id_fields(release_id), "share": "mechanism", "units": 2 * 10**9}
         append(connection, Kind.RESERVED, **fields, opening="2")
-    for attempt in (lambda: draw(release.account("mechanism"), 3), lambda: either.reservation(key)):
+    for attempt in (
+        lambda: draw(release.account("mechanism"), 3),
+        lambda: either.reservation(release_id),
+    ):
         with pytest.raises(LedgerIntegrityError, match=r"event 7 .* reopens a release"):
             attempt()
 
@@ -300,12 +305,12 @@ def test_a_release_that_ended_unspent_is_opened_again() -> None:
 # --- releases that were opened again
 
 
-def test_a_share_that_is_not_opened_again_has_ended(either: Ledger, key: ReleaseKey) -> None:
-    release = either.open_release(key, {"mechanism": 2e-6, "evaluation": 1e-6})
+def test_a_share_that_is_not_opened_again_has_ended(either: Ledger, release_id: ReleaseId) -> None:
+    release = either.open_release(release_id, {"mechanism": 2e-6, "evaluation": 1e-6})
     account = release.account("evaluation")
     assert account.spent == 0.0
-    either.open_release(key, release.shares).close()
-    either.open_release(key, {"mechanism": 2e-6})
+    either.open_release(release_id, release.shares).close()
+    either.open_release(release_id, {"mechanism": 2e-6})
     for attempt in (
         lambda: draw(account, 1),
         lambda: account.confirm("round-00001/measure", DIGEST),
@@ -320,12 +325,12 @@ def test_a_share_that_is_not_opened_again_has_ended(either: Ledger, key: Release
 
 
 def test_a_run_divides_one_amount_though_less_was_reserved_since(
-    either: Ledger, key: ReleaseKey
+    either: Ledger, release_id: ReleaseId
 ) -> None:
-    account = either.open_release(key, {"mechanism": 3e-6}).account("mechanism")
+    account = either.open_release(release_id, {"mechanism": 3e-6}).account("mechanism")
     whole = account.reserved
-    either.open_release(key, {"mechanism": 3e-6}).close()
-    either.open_release(key, {"mechanism": 1e-6})
+    either.open_release(release_id, {"mechanism": 3e-6}).close()
+    either.open_release(release_id, {"mechanism": 1e-6})
     with pytest.raises(BudgetExceededError):
         account.charge("a", 2e-6)
     account.charge("b", 5e-7)
@@ -334,11 +339,11 @@ def test_a_run_divides_one_amount_though_less_was_reserved_since(
 
 
 def test_a_public_number_costs_the_same_whatever_was_drawn_before(
-    ledger: Ledger, key: ReleaseKey, monkeypatch: pytest.MonkeyPatch
+    ledger: Ledger, release_id: ReleaseId, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = {}
     for draws in (2, 8):
-        one = replace(key, release=f"{draws}")
+        one = replace(release_id, release=f"{draws}")
         account = ledger.open_release(one, {"mechanism": 1e-4}).account("mechanism")
         for number in range(draws):
             draw(account, number)

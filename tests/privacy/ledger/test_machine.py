@@ -24,15 +24,15 @@ from hypothesis.stateful import (
 )
 
 from jam_dagster.errors import BudgetError, BudgetExceededError, ReleaseClosedError
-from jam_dagster.privacy import Budget, Ledger, Neighbours, Policy, ReleaseKey
+from jam_dagster.privacy import Budget, Ledger, Neighbours, Policy, ReleaseId
 from jam_dagster.privacy.accounting import units_down, units_up
 from jam_dagster.privacy.ledger.policy import GROUNDS
 from tests.examples import examples
 from tests.privacy.conftest import slice_of
 
 DATASETS = ("people", "firms")
-KEYS = [
-    ReleaseKey(dataset, release, specification, partition)
+RELEASE_IDS = [
+    ReleaseId(dataset, release, specification, partition)
     for dataset, release, specification, partition in product(
         DATASETS, "ab", "xy", ("", "east", "west")
     )
@@ -43,15 +43,15 @@ POLICIES = [Policy()] * 2 + [
 ]
 DATASET = st.sampled_from(DATASETS)
 # Few, so that sequences come back to them.
-KEY = st.sampled_from(KEYS[:7]) | st.sampled_from(KEYS)
+RELEASE_ID = st.sampled_from(RELEASE_IDS[:7]) | st.sampled_from(RELEASE_IDS)
 EPSILONS = st.floats(0.2, 2.0)
 SHARE = st.sampled_from(["mechanism", "evaluation"])
 STEP = st.sampled_from(["s1", "s2", "s3", "s4"])
 
 
-def reads(key: ReleaseKey) -> dict[str, Any]:
+def reads(release_id: ReleaseId) -> dict[str, Any]:
     """What a release reads: all partitions are of one table."""
-    source = slice_of("people", key.partition) if key.partition else None
+    source = slice_of("people", release_id.partition) if release_id.partition else None
     return {"source": source, "neighbours": Neighbours("add_remove")}
 
 
@@ -94,7 +94,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.url = url
         self.now = datetime(2026, 11, 1, tzinfo=UTC)
         self.granted: dict[str, tuple[int, Policy]] = {}
-        self.releases: dict[ReleaseKey, Opened] = {}
+        self.releases: dict[ReleaseId, Opened] = {}
 
     @property
     def ledger(self) -> Ledger:
@@ -112,42 +112,46 @@ class LedgerMachine(RuleBasedStateMachine):
 
         return period(when) == period(self.now)
 
-    def composed(self, dataset: str, policy: Policy, releases: dict[ReleaseKey, Opened]) -> int:
+    def composed(self, dataset: str, policy: Policy, releases: dict[ReleaseId, Opened]) -> int:
         sums: dict[str, int] = {"": 0}
-        for key, opened in releases.items():
-            if key.dataset == dataset and self.counts(opened.when, policy):
+        for release_id, opened in releases.items():
+            if release_id.dataset == dataset and self.counts(opened.when, policy):
                 used = sum(share.spent + share.held for share in opened.shares.values())
-                sums[key.partition] = sums.get(key.partition, 0) + used
+                sums[release_id.partition] = sums.get(release_id.partition, 0) + used
         if policy.partitions == "add":
             return sum(sums.values())
         whole = sums.pop("")
         return whole + max(sums.values(), default=0)
 
-    def fits(self, dataset: str, releases: dict[ReleaseKey, Opened]) -> bool:
+    def fits(self, dataset: str, releases: dict[ReleaseId, Opened]) -> bool:
         """Whether releases fit into the budget of a dataset."""
         granted, policy = self.granted[dataset]
         return self.composed(dataset, policy, releases) <= granted
 
-    def superseded(self, key: ReleaseKey) -> list[ReleaseKey]:
+    def superseded(self, release_id: ReleaseId) -> list[ReleaseId]:
         return [
             other
             for other, opened in self.releases.items()
-            if other != key
+            if other != release_id
             and (other.dataset, other.release, other.partition)
-            == (key.dataset, key.release, key.partition)
+            == (release_id.dataset, release_id.release, release_id.partition)
             and opened.unspent
         ]
 
-    def after_opening(self, key: ReleaseKey, units: dict[str, int]) -> dict[ReleaseKey, Opened]:
+    def after_opening(
+        self, release_id: ReleaseId, units: dict[str, int]
+    ) -> dict[ReleaseId, Opened]:
         """The releases as they would be."""
         left = {one: self.releases[one] for one in self.releases}
-        for other in self.superseded(key):
+        for other in self.superseded(release_id):
             ended = {
                 name: Share(share.reserved, closed=True)
                 for name, share in left[other].shares.items()
             }
             left[other] = Opened(left[other].when, ended)
-        left[key] = Opened(self.now, {share: Share(amount) for share, amount in units.items()})
+        left[release_id] = Opened(
+            self.now, {share: Share(amount) for share, amount in units.items()}
+        )
         return left
 
     @initialize(epsilon=EPSILONS, policy=st.sampled_from(POLICIES))
@@ -170,43 +174,51 @@ class LedgerMachine(RuleBasedStateMachine):
         self.now += timedelta(days=days)
 
     @rule(
-        key=KEY,
+        release_id=RELEASE_ID,
         mechanism=st.floats(1e-15, 0.02),
         evaluation=st.none() | st.floats(1e-15, 0.01),
     )
-    def open_release(self, key, mechanism, evaluation):
-        there = self.releases.get(key)
+    def open_release(self, release_id, mechanism, evaluation):
+        there = self.releases.get(release_id)
         if there is not None and not (there.unspent and there.ended):
             # The same release again asks for what it asked for before.
-            before = self.ledger.events(key.dataset)
-            self.ledger.open_release(key, self.ledger.reservation(key).shares, **reads(key))
-            assert self.ledger.events(key.dataset) == before
+            before = self.ledger.events(release_id.dataset)
+            self.ledger.open_release(
+                release_id, self.ledger.reservation(release_id).shares, **reads(release_id)
+            )
+            assert self.ledger.events(release_id.dataset) == before
             return
         shares = {"mechanism": mechanism}
         if evaluation is not None:
             shares["evaluation"] = evaluation
         units = {share: units_down(rho) for share, rho in shares.items()}
-        if key.dataset not in self.granted:
+        if release_id.dataset not in self.granted:
             with pytest.raises(BudgetError):
-                self.ledger.open_release(key, shares, **reads(key))
+                self.ledger.open_release(release_id, shares, **reads(release_id))
             return
-        after = self.after_opening(key, units)
-        if not self.fits(key.dataset, after):
+        after = self.after_opening(release_id, units)
+        if not self.fits(release_id.dataset, after):
             for attempt in (self.ledger.check, self.ledger.open_release):
                 with pytest.raises(BudgetExceededError):
-                    attempt(key, shares, **reads(key))
+                    attempt(release_id, shares, **reads(release_id))
         else:
-            self.ledger.check(key, shares, **reads(key))
-            self.ledger.open_release(key, shares, **reads(key))
+            self.ledger.check(release_id, shares, **reads(release_id))
+            self.ledger.open_release(release_id, shares, **reads(release_id))
             self.releases = after
 
-    @rule(key=KEY, share=SHARE, step=STEP, part=st.floats(1e-6, 1.2), all_of_it=st.booleans())
-    def charge(self, key, share, step, part, all_of_it):
-        there = self.releases.get(key)
+    @rule(
+        release_id=RELEASE_ID,
+        share=SHARE,
+        step=STEP,
+        part=st.floats(1e-6, 1.2),
+        all_of_it=st.booleans(),
+    )
+    def charge(self, release_id, share, step, part, all_of_it):
+        there = self.releases.get(release_id)
         if there is None or share not in there.shares:
             return
         model = there.shares[share]
-        account = self.ledger.reservation(key).account(share)
+        account = self.ledger.reservation(release_id).account(share)
         rho = account.remaining if all_of_it else max(part * account.reserved, 1e-15)
         if rho == 0.0:
             return
@@ -225,13 +237,13 @@ class LedgerMachine(RuleBasedStateMachine):
         with pytest.raises(expected):
             account.charge(step, rho)
 
-    @rule(key=KEY, step=STEP)
-    def two_charge_the_same_step(self, key, step):
-        there = self.releases.get(key)
+    @rule(release_id=RELEASE_ID, step=STEP)
+    def two_charge_the_same_step(self, release_id, step):
+        there = self.releases.get(release_id)
         if there is None or there.shares["mechanism"].held < 4:
             return
         model = there.shares["mechanism"]
-        accounts = [self.ledger.reservation(key).account("mechanism") for _ in range(2)]
+        accounts = [self.ledger.reservation(release_id).account("mechanism") for _ in range(2)]
         rho = model.held / 4e15
         paid = at_once(lambda number: accounts[number].charge(step, rho), 2)
         if step not in model.steps:
@@ -239,14 +251,14 @@ class LedgerMachine(RuleBasedStateMachine):
             model.steps[step] = units_up(rho)
         assert sum(isinstance(error, BudgetError) for error in paid) == 2 - paid.count(None)
 
-    @rule(first=KEY, second=KEY, part=st.floats(0.3, 1.0))
+    @rule(first=RELEASE_ID, second=RELEASE_ID, part=st.floats(0.3, 1.0))
     def two_open_at_once(self, first, second, part):
         """Whatever the order, what both got is never more than there was."""
         keys = [first, second]
         if (
             first.dataset != second.dataset
             or first.dataset not in self.granted
-            or any(key in self.releases for key in keys)
+            or any(release_id in self.releases for release_id in keys)
             or first == second
         ):
             return
@@ -260,19 +272,19 @@ class LedgerMachine(RuleBasedStateMachine):
         assert all(one is None or isinstance(one, BudgetExceededError) for one in outcomes)
         assert None in outcomes
         # Which came first shows in the journal; the model follows it.
-        done = [key for key, one in zip(keys, outcomes, strict=True) if one is None]
-        order = [event.key for event in self.ledger.events(first.dataset)]
-        for key in sorted(done, key=order.index):
-            after = self.after_opening(key, units)
-            assert self.fits(key.dataset, after)
+        done = [release_id for release_id, one in zip(keys, outcomes, strict=True) if one is None]
+        order = [event.release_id for event in self.ledger.events(first.dataset)]
+        for release_id in sorted(done, key=order.index):
+            after = self.after_opening(release_id, units)
+            assert self.fits(release_id.dataset, after)
             self.releases = after
 
-    @rule(key=KEY, share=st.sampled_from(["mechanism", "evaluation", "both"]))
-    def close(self, key, share):
-        there = self.releases.get(key)
+    @rule(release_id=RELEASE_ID, share=st.sampled_from(["mechanism", "evaluation", "both"]))
+    def close(self, release_id, share):
+        there = self.releases.get(release_id)
         if there is None or (share != "both" and share not in there.shares):
             return
-        release = self.ledger.reservation(key)
+        release = self.ledger.reservation(release_id)
         closing = list(there.shares.values()) if share == "both" else [there.shares[share]]
         target = release if share == "both" else release.account(share)
         held = sum(model.held for model in closing)
@@ -289,7 +301,9 @@ class LedgerMachine(RuleBasedStateMachine):
             assert (balance.granted_units, balance.policy) == (granted, policy)
             used = balance.spent_units + balance.reserved_units
             assert used == self.composed(dataset, policy, self.releases) <= granted
-            mine = [one for key, one in self.releases.items() if key.dataset == dataset]
+            mine = [
+                one for release_id, one in self.releases.items() if release_id.dataset == dataset
+            ]
             spent = sum(share.spent for one in mine for share in one.shares.values())
             assert balance.spent_units <= balance.lifetime_spent_units <= spent
             if policy == Policy():
@@ -299,12 +313,14 @@ class LedgerMachine(RuleBasedStateMachine):
     @invariant()
     def every_share_is_that_of_the_model(self):
         opened = (
-            {release.key: release for release in self.ledger.reservations()} if self.granted else {}
+            {release.release_id: release for release in self.ledger.reservations()}
+            if self.granted
+            else {}
         )
         assert opened.keys() == self.releases.keys()
-        for key, there in self.releases.items():
-            assert opened[key].shares.keys() == there.shares.keys()
-            assert opened[key].closed is there.ended
+        for release_id, there in self.releases.items():
+            assert opened[release_id].shares.keys() == there.shares.keys()
+            assert opened[release_id].closed is there.ended
 
     @invariant()
     def the_journal_is_whole(self):

@@ -10,7 +10,7 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 from jam_dagster.errors import BudgetError
-from jam_dagster.privacy import Kind, Ledger, ReleaseKey
+from jam_dagster.privacy import Kind, Ledger, ReleaseId
 from jam_dagster.privacy.ledger import migrations
 from jam_dagster.privacy.ledger.journal import append, metadata
 from jam_dagster.privacy.ledger.postgres import SCHEMA
@@ -90,6 +90,6 @@ def test_a_new_ledger_does_not_wait_for_alembic(path, monkeypatch):
     monkeypatch.setitem(sys.modules, "alembic", None)
     ledger = Ledger(path)
     ledger.grant("people", epsilon=1.0, delta=1e-9)
-    ledger.open_release(ReleaseKey("people", "a", "x"), {"mechanism": 0.001})
+    ledger.open_release(ReleaseId("people", "a", "x"), {"mechanism": 0.001})
     ledger.upgrade()
     ledger.verify()

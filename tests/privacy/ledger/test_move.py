@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from jam_dagster.errors import BudgetError, LedgerIntegrityError
-from jam_dagster.privacy import Budget, Kind, Ledger, Policy, ReleaseKey
+from jam_dagster.privacy import Budget, Kind, Ledger, Policy, ReleaseId
 from jam_dagster.privacy.ledger import journal as ledger_journal
 from jam_dagster.privacy.ledger import move as ledger_move
 from jam_dagster.privacy.ledger.journal import (
@@ -19,13 +19,13 @@ from jam_dagster.privacy.ledger.journal import (
     read_accesses,
     user,
 )
-from jam_dagster.privacy.ledger.key import key_fields
+from jam_dagster.privacy.ledger.release_id import id_fields
 from tests.postgres import PostgresServer
 from tests.privacy.conftest import audit_finds
 from tests.tiers import gate, slow, slow_rows
 
 SHARES = Budget(0.3, 1e-9).shares(evaluation=0.05)
-KEY = ReleaseKey("people", "yearly", "d1gest", "2026")
+RELEASE_ID = ReleaseId("people", "yearly", "d1gest", "2026")
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def ledger(places) -> Ledger:
     ledger = Ledger(places[0])
     ledger.grant("people", epsilon=1.0, delta=1e-9, policy=Policy(period="month"), reason="policy")
     ledger.grant("firms", epsilon=0.1234567890123, delta=1e-7)
-    release = ledger.open_release(KEY, SHARES, run_id="run")
+    release = ledger.open_release(RELEASE_ID, SHARES, run_id="run")
     release.account("mechanism").charge("round-000/select", 1e-4)
     with ledger._backend.writing() as connection:
         append_access(connection, AccessKind.ATTEMPTED, "people", release="yearly", attempt="a1")
@@ -68,7 +68,7 @@ def attempts(ledger: Ledger):
 
 def refuses_all_writing(ledger: Ledger, place: str) -> None:
     before = ledger.events(), attempts(ledger)
-    release = ledger.reservation(KEY)
+    release = ledger.reservation(RELEASE_ID)
     assert release is not None
 
     def attempt_access():
@@ -77,9 +77,9 @@ def refuses_all_writing(ledger: Ledger, place: str) -> None:
 
     for write in (
         lambda: ledger.grant("people", epsilon=2.0, delta=1e-9),
-        lambda: ledger.open_release(KEY, SHARES),
-        lambda: ledger.check(KEY, SHARES),
-        lambda: ledger.open_release(ReleaseKey("people", "next", "x"), SHARES),
+        lambda: ledger.open_release(RELEASE_ID, SHARES),
+        lambda: ledger.check(RELEASE_ID, SHARES),
+        lambda: ledger.open_release(ReleaseId("people", "next", "x"), SHARES),
         ledger.check_writable,
         lambda: release.account("mechanism").charge("round-009/select", 1e-5),
         release.close,
@@ -115,7 +115,7 @@ def test_everything_arrives_and_the_origin_is_closed(ledger, places):
     assert (ledger.moved_to, there.moved_to) == (there.location, "")
     refuses_all_writing(ledger, there.location)
     # What was reserved and charged goes on there.
-    release = there.open_release(KEY, SHARES)
+    release = there.open_release(RELEASE_ID, SHARES)
     assert release.account("mechanism").charged("round-000/select") == pytest.approx(1e-4)
     release.account("mechanism").charge("round-000/measure", 1e-4)
     release.close("done")
@@ -127,7 +127,7 @@ def test_a_line_that_was_added_by_hand_does_not_open_it_again(ledger, places, mo
     ledger.move(places[1], reason="a server for the team")
     with monkeypatch.context() as patched, ledger._backend.writing() as connection:
         patched.setattr(ledger_journal, "check_not_moved", lambda connection: None)
-        append(connection, Kind.CERTIFIED, **key_fields(KEY), digest="ab" * 32)
+        append(connection, Kind.CERTIFIED, **id_fields(RELEASE_ID), digest="ab" * 32)
     refuses_all_writing(ledger, Ledger(places[1]).location)
     with pytest.raises(LedgerIntegrityError, match="was written after the ledger moved"):
         ledger.verify()
@@ -137,7 +137,7 @@ def test_a_line_that_was_added_by_hand_does_not_open_it_again(ledger, places, mo
 def test_it_moves_back_into_what_it_left(ledger, places):
     ledger.move(places[1], reason="there")
     there = Ledger(places[1])
-    release = there.open_release(KEY, SHARES)
+    release = there.open_release(RELEASE_ID, SHARES)
     release.account("mechanism").charge("round-000/measure", 1e-4)
 
     there.move(places[0], reason="and back")
@@ -146,7 +146,7 @@ def test_it_moves_back_into_what_it_left(ledger, places):
     kinds = [event.kind.value for event in ledger.events()]
     assert [kinds.count(kind) for kind in ("moved", "arrived")] == [2, 2]
     refuses_all_writing(there, ledger.location)
-    ledger.open_release(KEY, SHARES).close("done")
+    ledger.open_release(RELEASE_ID, SHARES).close("done")
     ledger.verify()
     # And once more, into what it left there.
     ledger.move(places[1], reason="there again")
@@ -257,7 +257,7 @@ def test_a_destination_that_holds_another_ledger(ledger, places):
     with pytest.raises(BudgetError, match="holds another ledger"):
         ledger.move(places[1])
     assert (ledger.events(), Ledger(places[1]).events()) == before
-    ledger.open_release(KEY, SHARES)
+    ledger.open_release(RELEASE_ID, SHARES)
 
 
 def test_attempts_of_another_ledger_are_not_overwritten(ledger, places):
@@ -282,7 +282,7 @@ def test_a_place_by_another_name_is_the_same_ledger(ledger, places, monkeypatch,
         with pytest.raises(BudgetError, match="by another name"):
             ledger.move(name)
     assert ledger.events() == before
-    ledger.open_release(KEY, SHARES)
+    ledger.open_release(RELEASE_ID, SHARES)
 
 
 def test_an_older_copy_does_not_move_over_the_newer_one(ledger, places):
@@ -332,7 +332,7 @@ def test_only_the_destination_writes_the_password(postgres, tmp_path):
     ledger.move(url)
     assert "hushhush" not in f"{ledger.events()} {Ledger(url).events()} {ledger.moved_to}"
     with pytest.raises(BudgetError) as refused:
-        ledger.open_release(KEY, SHARES)
+        ledger.open_release(RELEASE_ID, SHARES)
     assert "hushhush" not in str(refused.value)
 
 

@@ -10,24 +10,24 @@ from pathlib import Path
 import pytest
 
 from jam_dagster.errors import BudgetError
-from jam_dagster.privacy import Ledger, ReleaseKey
+from jam_dagster.privacy import Ledger, ReleaseId
 from jam_dagster.privacy.ledger import file_locks
 from jam_dagster.privacy.ledger import sqlite as ledger_file
 
-KEY = ReleaseKey("people", "yearly", "x")
+RELEASE_ID = ReleaseId("people", "yearly", "x")
 # Whole units, so that ten fit exactly.
 SHARE = 1e-3
 
 SPEND = """
 import sys
 from jam_dagster.errors import BudgetError
-from jam_dagster.privacy import Ledger, ReleaseKey
+from jam_dagster.privacy import Ledger, ReleaseId
 ledger, fitted = Ledger(sys.argv[1]), 0
 print("ready", flush=True)
 sys.stdin.readline()
 for number in range(12):
     try:
-        release = ledger.open_release(ReleaseKey("people", sys.argv[2], str(number)), {"a": 1e-3})
+        release = ledger.open_release(ReleaseId("people", sys.argv[2], str(number)), {"a": 1e-3})
         release.account("a").charge("draw", 9e-4)
         fitted += 1
     except BudgetError as error:
@@ -106,7 +106,7 @@ def test_by_a_symbolic_link_ten_releases_fit_and_no_more(ledger, path, tmp_path,
 
 
 def test_every_transaction_looks_for_other_names(ledger, path):
-    release = ledger.open_release(KEY, {"a": SHARE})
+    release = ledger.open_release(RELEASE_ID, {"a": SHARE})
     os.link(path, path.with_name("other.db"))
     for attempt in (
         lambda: release.account("a").charge("draw", SHARE),
@@ -116,7 +116,7 @@ def test_every_transaction_looks_for_other_names(ledger, path):
         ledger.upgrade,
         ledger.verify,
         ledger.check_writable,
-        lambda: ledger.claim(KEY).__enter__(),
+        lambda: ledger.claim(RELEASE_ID).__enter__(),
     ):
         with pytest.raises(BudgetError, match=r"2 names \(hard links\).*remove the other"):
             attempt()
@@ -136,25 +136,25 @@ def test_a_name_that_leads_nowhere_is_no_ledger(tmp_path):
 def test_claims_hold_the_file_and_not_its_name(ledger, path, monkeypatch):
     """A name that comes later meets the lock of the run that began under the former one."""
     monkeypatch.setattr(ledger_file, "CLAIM_SECONDS", 0.2)
-    with ledger.claim(KEY):
+    with ledger.claim(RELEASE_ID):
         path.rename(path.with_name("moved.db"))
         moved = Ledger(path.with_name("moved.db"))
         with pytest.raises(BudgetError, match="another run is drawing"):
-            moved.claim(KEY).__enter__()
-        with moved.claim(ReleaseKey("people", "another", "x")):
+            moved.claim(RELEASE_ID).__enter__()
+        with moved.claim(ReleaseId("people", "another", "x")):
             pass
-    with moved.claim(KEY):
+    with moved.claim(RELEASE_ID):
         pass
 
 
 OPEN = """
 import sys
 from jam_dagster.errors import BudgetError
-from jam_dagster.privacy import Ledger, ReleaseKey
+from jam_dagster.privacy import Ledger, ReleaseId
 from jam_dagster.privacy.ledger import sqlite as ledger_file
 ledger_file.BUSY_SECONDS = 0.2
 try:
-    Ledger(sys.argv[1]).open_release(ReleaseKey("people", "yearly", "x"), {"a": 1e-3})
+    Ledger(sys.argv[1]).open_release(ReleaseId("people", "yearly", "x"), {"a": 1e-3})
 except BudgetError as error:
     print(error)
 """
@@ -186,7 +186,7 @@ def test_a_writer_by_a_name_that_came_later_waits_for_the_one_before(ledger, pat
 
 
 def test_an_entry_in_a_ledger_that_was_replaced_meanwhile_is_not_believed(ledger, path):
-    release = ledger.open_release(KEY, {"a": SHARE})
+    release = ledger.open_release(RELEASE_ID, {"a": SHARE})
     copy = path.with_name("copy.db")
     copy.write_bytes(path.read_bytes())
     copy.chmod(0o600)
@@ -201,16 +201,16 @@ def test_an_entry_in_a_ledger_that_was_replaced_meanwhile_is_not_believed(ledger
 
 
 def test_a_run_goes_on_with_no_other_ledger_than_it_began_with(ledger, path):
-    release = ledger.open_release(KEY, {"a": SHARE})
+    release = ledger.open_release(RELEASE_ID, {"a": SHARE})
     copy = path.with_name("copy.db")
     copy.write_bytes(path.read_bytes())
-    with ledger.claim(KEY):
+    with ledger.claim(RELEASE_ID):
         release.account("a").charge("first", SHARE / 4)
         copy.rename(path)
         with pytest.raises(BudgetError, match="was replaced by another file while a run"):
             release.account("a").charge("second", SHARE / 4)
     # The next run takes the ledger as it finds it.
-    resumed = ledger.open_release(KEY, {"a": SHARE})
+    resumed = ledger.open_release(RELEASE_ID, {"a": SHARE})
     resumed.account("a").charge("second", SHARE / 4)
 
 
@@ -234,17 +234,17 @@ def test_no_lock_is_lost_when_another_one_ends(ledger, path):
     with ledger._backend.reading() as connection:
         connection.exec_driver_sql("SELECT count(*) FROM events")
         assert held() == "held"
-        with ledger.claim(KEY):
+        with ledger.claim(RELEASE_ID):
             pass
-        ledger.open_release(KEY, {"a": SHARE})
+        ledger.open_release(RELEASE_ID, {"a": SHARE})
         assert held() == "held"
     assert held() == ""
 
 
 def test_descriptors_do_not_pile_up(ledger, path):
     for number in range(5):
-        with ledger.claim(KEY), ledger._backend.reading():
-            ledger.open_release(ReleaseKey("people", "yearly", str(number)), {"a": SHARE})
+        with ledger.claim(RELEASE_ID), ledger._backend.reading():
+            ledger.open_release(ReleaseId("people", "yearly", str(number)), {"a": SHARE})
     opened = [
         os.readlink(link) for link in Path("/proc/self/fd").iterdir() if os.path.lexists(link)
     ]

@@ -21,10 +21,10 @@ def url(each_url):
     return each_url
 
 
-def test_a_dataset_keeps_to_its_neighbours(ledger, key):
-    first = ledger.open_release(key, SHARES, neighbours=ADD_REMOVE)
+def test_a_dataset_keeps_to_its_neighbours(ledger, release_id):
+    first = ledger.open_release(release_id, SHARES, neighbours=ADD_REMOVE)
     first.account("mechanism").charge("step", 1e-4)
-    other = replace(key, release="other")
+    other = replace(release_id, release="other")
     for wrong in (REPLACE_ONE, Neighbours("add_remove", 2)):
         with pytest.raises(BudgetError, match=r"different neighbours .* do not add up"):
             ledger.check(other, SHARES, neighbours=wrong)
@@ -36,24 +36,24 @@ def test_a_dataset_keeps_to_its_neighbours(ledger, key):
     assert ledger.verify().events == len(ledger.events())
 
 
-def test_what_was_closed_unspent_binds_nobody(ledger, key):
-    ledger.open_release(key, SHARES, neighbours=ADD_REMOVE).close("a mistake")
-    ledger.open_release(replace(key, release="other"), SHARES)
+def test_what_was_closed_unspent_binds_nobody(ledger, release_id):
+    ledger.open_release(release_id, SHARES, neighbours=ADD_REMOVE).close("a mistake")
+    ledger.open_release(replace(release_id, release="other"), SHARES)
     ledger.verify()
 
 
-def test_a_mistake_in_the_neighbours_is_superseded(ledger, key):
-    ledger.open_release(key, SHARES, neighbours=ADD_REMOVE)
-    ledger.open_release(replace(key, specification="corrected"), SHARES)
+def test_a_mistake_in_the_neighbours_is_superseded(ledger, release_id):
+    ledger.open_release(release_id, SHARES, neighbours=ADD_REMOVE)
+    ledger.open_release(replace(release_id, specification="corrected"), SHARES)
     ledger.verify()
 
 
-def test_disjoint_by_add_remove_needs_it(url, key):
+def test_disjoint_by_add_remove_needs_it(url, release_id):
     ledger = Ledger(url)
     by_add_remove, by_membership = (Policy(partitions="disjoint", ground=one) for one in GROUNDS)
     budget = {"epsilon": 1.0, "delta": 1e-9}
     ledger.grant("people", **budget, policy=by_add_remove)
-    part = replace(key, partition="north")
+    part = replace(release_id, partition="north")
     with pytest.raises(BudgetError, match="replacing a person can change two partitions"):
         ledger.open_release(part, SHARES)
     ledger.open_release(part, SHARES, neighbours=ADD_REMOVE)
@@ -65,8 +65,8 @@ def test_disjoint_by_add_remove_needs_it(url, key):
     ledger.verify()
 
 
-def test_single_records_replaced_are_written_as_they_always_were(ledger, key):
-    ledger.open_release(key, SHARES)
+def test_single_records_replaced_are_written_as_they_always_were(ledger, release_id):
+    ledger.open_release(release_id, SHARES)
     with ledger._backend.reading() as connection:
         (written,) = connection.execute(
             sa.select(events.c.protects).where(events.c.kind == Kind.RESERVED.value)

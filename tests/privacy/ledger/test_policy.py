@@ -11,7 +11,7 @@ from jam_dagster.errors import (
     ReleaseClosedError,
     SpecificationError,
 )
-from jam_dagster.privacy import Budget, Kind, Ledger, ReleaseKey
+from jam_dagster.privacy import Budget, Kind, Ledger, ReleaseId
 from jam_dagster.privacy.ledger.journal import append, user
 from jam_dagster.privacy.ledger.policy import GROUNDS, Holding, Policy, use
 from tests.privacy.conftest import Clock
@@ -35,8 +35,8 @@ def ledger(url, clock):
     return Ledger(url, clock=clock)
 
 
-def key(release, partition="", specification="x"):
-    return ReleaseKey("people", release, specification, partition)
+def release_id(release, partition="", specification="x"):
+    return ReleaseId("people", release, specification, partition)
 
 
 def grant(ledger, reason="", **policy):
@@ -97,15 +97,15 @@ def test_definitions_grant_no_new_dataset_after_the_officer_s_word(ledger):
 
 def test_a_renewing_budget_counts_the_period_alone(ledger, clock):
     grant(ledger, period="month")
-    november = ledger.open_release(key("a"), MOST)
+    november = ledger.open_release(release_id("a"), MOST)
     november.account("mechanism").charge("s", 0.4 * RHO)
     with pytest.raises(BudgetExceededError, match="for 2026-11"):
-        ledger.open_release(key("b"), MOST)
+        ledger.open_release(release_id("b"), MOST)
     clock.set(2026, 12, 1)
     balance = ledger.balance("people")
     assert (balance.period, balance.spent, balance.reserved) == ("2026-12", 0.0, 0.0)
     assert balance.lifetime_spent == pytest.approx(0.4 * RHO)
-    december = ledger.open_release(key("b"), MOST)
+    december = ledger.open_release(release_id("b"), MOST)
     # What was held over counts where it was reserved.
     november.account("mechanism").charge("t", 0.1 * RHO)
     december.account("mechanism").charge("s", 0.3 * RHO)
@@ -126,7 +126,7 @@ def test_a_policy_changes_by_a_grant_that_must_fit(ledger, clock):
     assert grant(ledger, period="month").policy == Policy("month")
     for month in (10, 11, 12):
         clock.set(2026, month, 1)
-        ledger.open_release(key(f"r{month}"), MOST)
+        ledger.open_release(release_id(f"r{month}"), MOST)
     for wider in ("quarter", "year", "lifetime"):
         with pytest.raises(BudgetError, match="cannot be lowered"):
             grant(ledger, period=wider)
@@ -143,28 +143,28 @@ def test_a_policy_changes_by_a_grant_that_must_fit(ledger, clock):
 def test_a_narrower_period_begins_with_what_it_has_seen(ledger):
     """Renewing does not forget what this period has reserved already."""
     grant(ledger)
-    ledger.open_release(key("a"), MOST)
+    ledger.open_release(release_id("a"), MOST)
     assert grant(ledger, period="month").reserved == pytest.approx(0.6 * RHO)
     with pytest.raises(BudgetExceededError):
-        ledger.open_release(key("b"), MOST)
+        ledger.open_release(release_id("b"), MOST)
 
 
 def test_partitions_add_up_unless_they_are_disjoint(ledger):
     grant(ledger)
-    ledger.open_release(key("a", "east"), MOST)
+    ledger.open_release(release_id("a", "east"), MOST)
     with pytest.raises(BudgetExceededError):
-        ledger.open_release(key("a", "west"), MOST)
+        ledger.open_release(release_id("a", "west"), MOST)
     disjoint = grant(ledger, partitions="disjoint", ground=GROUNDS[1])
     assert disjoint.remaining_units_in("west") == disjoint.granted_units
-    ledger.open_release(key("a", "west"), MOST)
+    ledger.open_release(release_id("a", "west"), MOST)
     balance = ledger.balance("people")
     assert balance.reserved == pytest.approx(0.6 * RHO)
     # What was released of all of them counts beside the largest.
     with pytest.raises(BudgetExceededError):
-        ledger.open_release(key("all"), MOST)
-    ledger.open_release(key("all"), {"mechanism": 0.3 * RHO})
+        ledger.open_release(release_id("all"), MOST)
+    ledger.open_release(release_id("all"), {"mechanism": 0.3 * RHO})
     with pytest.raises(BudgetExceededError):
-        ledger.open_release(key("b", "east"), {"mechanism": 0.2 * RHO})
+        ledger.open_release(release_id("b", "east"), {"mechanism": 0.2 * RHO})
     with pytest.raises(BudgetError, match="cannot be lowered"):
         grant(ledger)
     assert ledger.events()[2].ground == "membership public and fixed"
@@ -183,21 +183,21 @@ def test_use_composes_spent_and_reserved():
 
 def test_a_release_closed_before_its_first_charge_opens_again(ledger):
     grant(ledger)
-    first = ledger.open_release(key("a"), {**MOST, "evaluation": 0.1 * RHO})
+    first = ledger.open_release(release_id("a"), {**MOST, "evaluation": 0.1 * RHO})
     account = first.account("mechanism")
     account.close("not today")
     # A part of it has ended: the release has not.
-    assert ledger.open_release(key("a"), first.shares).account("mechanism").closed
+    assert ledger.open_release(release_id("a"), first.shares).account("mechanism").closed
     first.close("not today")
-    ledger.check(key("a"), MOST)
-    again = ledger.open_release(key("a"), MOST)
+    ledger.check(release_id("a"), MOST)
+    again = ledger.open_release(release_id("a"), MOST)
     assert (again.closed, again.shares.keys()) == (False, {"mechanism"})
     assert [event.opening for event in ledger.events()[-2:]] == ["", "2"]
     again.account("mechanism").charge("s", 0.1 * RHO)
     assert account.charged("s") is not None  # the share is known by its release
     again.close()
     for _ in range(2):
-        assert ledger.open_release(key("a"), MOST).closed
+        assert ledger.open_release(release_id("a"), MOST).closed
     with pytest.raises(ReleaseClosedError):
         again.account("mechanism").charge("t", 1e-6)
     ledger.verify()
@@ -206,7 +206,7 @@ def test_a_release_closed_before_its_first_charge_opens_again(ledger):
 def test_a_release_opens_as_often_as_it_was_closed_uncharged(ledger):
     grant(ledger)
     for _ in range(4):
-        ledger.open_release(key("a"), MOST).close("not yet")
+        ledger.open_release(release_id("a"), MOST).close("not yet")
     assert ledger.balance("people").reserved == 0.0
     reserved = [event.opening for event in ledger.events() if event.kind == Kind.RESERVED]
     assert reserved == ["", "2", "3", "4"]
@@ -216,9 +216,9 @@ def test_a_release_opens_as_often_as_it_was_closed_uncharged(ledger):
 
 def test_a_corrected_specification_takes_over_what_was_not_charged(ledger):
     grant(ledger)
-    wrong = ledger.open_release(key("a"), MOST)
-    other = ledger.open_release(key("b"), {"mechanism": 0.1 * RHO})
-    right = key("a", specification="y")
+    wrong = ledger.open_release(release_id("a"), MOST)
+    other = ledger.open_release(release_id("b"), {"mechanism": 0.1 * RHO})
+    right = release_id("a", specification="y")
     ledger.check(right, MOST)
     ledger.open_release(right, MOST)
     assert wrong.closed
@@ -231,28 +231,28 @@ def test_a_corrected_specification_takes_over_what_was_not_charged(ledger):
     # A run of the superseded one that comes late draws nothing; run anew, it takes over again.
     with pytest.raises(ReleaseClosedError):
         wrong.account("mechanism").charge("s", 1e-6)
-    ledger.open_release(key("a"), MOST)
+    ledger.open_release(release_id("a"), MOST)
     assert ledger.reservation(right).closed
     ledger.verify()
 
 
 def test_a_charged_release_is_never_superseded(ledger):
     grant(ledger)
-    charged = ledger.open_release(key("a"), MOST)
+    charged = ledger.open_release(release_id("a"), MOST)
     charged.account("mechanism").charge("s", 0.1 * RHO)
     before = ledger.events()
     with pytest.raises(BudgetExceededError, match="changed specification"):
-        ledger.open_release(key("a", specification="y"), MOST)
+        ledger.open_release(release_id("a", specification="y"), MOST)
     assert ledger.events() == before
-    ledger.open_release(key("a", specification="y"), {"mechanism": 0.3 * RHO})
+    ledger.open_release(release_id("a", specification="y"), {"mechanism": 0.3 * RHO})
     assert not charged.closed
 
 
 def test_another_name_takes_over_what_was_not_charged(ledger):
     grant(ledger)
-    first = ledger.open_release(key("a"), MOST)
+    first = ledger.open_release(release_id("a"), MOST)
     for attempt in (ledger.check, ledger.open_release):
-        attempt(key("b"), MOST, takes_over=[key("a")])
+        attempt(release_id("b"), MOST, takes_over=[release_id("a")])
     assert first.closed
     assert ledger.balance("people").reserved == pytest.approx(0.6 * RHO)
     ledger.verify()
@@ -261,7 +261,7 @@ def test_another_name_takes_over_what_was_not_charged(ledger):
 @pytest.mark.parametrize("began", ["charged", "counted"])
 def test_another_name_takes_over_no_release_that_began(ledger, began):
     grant(ledger, records="public")
-    account = ledger.open_release(key("a"), MOST).account("mechanism")
+    account = ledger.open_release(release_id("a"), MOST).account("mechanism")
     if began == "charged":
         account.charge("s", 0.1 * RHO)
     else:
@@ -270,17 +270,17 @@ def test_another_name_takes_over_no_release_that_began(ledger, began):
     with pytest.raises(
         BudgetExceededError, match=r"by release 'a', edition '1': jam-dagster ledger close"
     ):
-        ledger.open_release(key("b"), MOST, takes_over=[key("a")])
+        ledger.open_release(release_id("b"), MOST, takes_over=[release_id("a")])
     assert ledger.events() == before
 
 
 def test_a_refusal_names_what_is_reserved_the_latest_first(ledger):
     grant(ledger)
     for number in range(5):
-        ledger.open_release(key(f"n {number}", partition="p"), {"mechanism": 0.1 * RHO})
-    ledger.reservation(key("n 3", partition="p")).close()
+        ledger.open_release(release_id(f"n {number}", partition="p"), {"mechanism": 0.1 * RHO})
+    ledger.reservation(release_id("n 3", partition="p")).close()
     with pytest.raises(BudgetExceededError) as refused:
-        ledger.open_release(key("b"), {"mechanism": 0.7 * RHO})
+        ledger.open_release(release_id("b"), {"mechanism": 0.7 * RHO})
     said = str(refused.value)
     named = ["n 4", "n 2", "n 1"]
     places = [said.index(f"by release {one!r}, partition 'p'") for one in named]
@@ -292,11 +292,11 @@ def test_a_refusal_names_what_is_reserved_the_latest_first(ledger):
 
 def test_a_refused_correction_supersedes_nothing(ledger):
     grant(ledger)
-    wrong = ledger.open_release(key("a"), MOST)
+    wrong = ledger.open_release(release_id("a"), MOST)
     before = ledger.events()
     for attempt in (ledger.check, ledger.open_release):
         with pytest.raises(BudgetExceededError):
-            attempt(key("a", specification="y"), {"mechanism": 1.1 * RHO})
+            attempt(release_id("a", specification="y"), {"mechanism": 1.1 * RHO})
     assert not wrong.closed
     assert ledger.events() == before
 
@@ -304,9 +304,10 @@ def test_a_refused_correction_supersedes_nothing(ledger):
 @pytest.mark.parametrize("other", [{"partition": "p"}, {"edition": "2"}, {"release": "b"}])
 def test_only_the_same_release_is_superseded(ledger, other):
     grant(ledger)
-    first = ledger.open_release(key("a"), {"mechanism": 0.1 * RHO})
+    first = ledger.open_release(release_id("a"), {"mechanism": 0.1 * RHO})
     ledger.open_release(
-        ReleaseKey(**{**vars(key("a")), **other, "specification": "y"}), {"mechanism": 0.1 * RHO}
+        ReleaseId(**{**vars(release_id("a")), **other, "specification": "y"}),
+        {"mechanism": 0.1 * RHO},
     )
     assert not first.closed
 
@@ -315,7 +316,7 @@ def test_only_the_same_release_is_superseded(ledger, other):
 
 
 def spend(ledger, release, rho=0.6 * RHO):
-    account = ledger.open_release(key(release), {"mechanism": rho}).account("mechanism")
+    account = ledger.open_release(release_id(release), {"mechanism": rho}).account("mechanism")
     account.charge("draw", rho * 0.99)
 
 
@@ -326,13 +327,13 @@ def test_a_clock_set_back_finds_no_budget_of_an_earlier_period(ledger, clock, ea
     clock.set(*earlier)
     for attempt in (ledger.check, ledger.open_release):
         with pytest.raises(BudgetError, match="the clock of this machine says"):
-            attempt(key("again"), {"mechanism": 0.1 * RHO})
+            attempt(release_id("again"), {"mechanism": 0.1 * RHO})
         with pytest.raises(BudgetExceededError, match="for 2026-11"):
-            attempt(key("again"), MOST)
+            attempt(release_id("again"), MOST)
     assert ledger.balance("people").period == "2026-11"
     assert ledger.verify().events == 3
     clock.set(2026, 11, 22)
-    ledger.open_release(key("again"), {"mechanism": 0.1 * RHO})
+    ledger.open_release(release_id("again"), {"mechanism": 0.1 * RHO})
 
 
 def test_a_clock_set_forward_and_back_gives_nothing_twice(ledger, clock):
@@ -342,14 +343,14 @@ def test_a_clock_set_forward_and_back_gives_nothing_twice(ledger, clock):
     spend(ledger, "december")
     clock.set(2026, 11, 23)
     with pytest.raises(BudgetError, match=r"was made at 2026-12-03 00:00.*--reason REASON"):
-        ledger.open_release(key("more"), {"mechanism": 0.1 * RHO})
+        ledger.open_release(release_id("more"), {"mechanism": 0.1 * RHO})
     # The officer, who knows that the clock was ahead, puts it right. What was spent stays spent.
     assert grant(ledger, period="month", reason="the clock was ahead").period == "2026-11"
     assert ledger.balance("people").spent == pytest.approx(0.594 * RHO)
     for month in (11, 12):
         clock.set(2026, month, 24)
         with pytest.raises(BudgetExceededError, match=f"for 2026-{month}"):
-            ledger.open_release(key("more"), MOST)
+            ledger.open_release(release_id("more"), MOST)
     assert ledger.verify().events == 6
 
 
@@ -395,11 +396,13 @@ def test_machines_whose_clocks_differ_a_little_go_on(ledger, clock):
 def test_a_release_goes_on_though_the_clock_was_set_back(ledger, clock):
     """Its budget is reserved: what it charges counts where its reservation does."""
     grant(ledger, period="month")
-    release = ledger.open_release(key("november"), MOST)
+    release = ledger.open_release(release_id("november"), MOST)
     clock.set(2026, 10, 1)
     release.account("mechanism").charge("first", 0.1 * RHO)
-    ledger.open_release(key("november"), MOST).account("mechanism").charge("second", 0.1 * RHO)
-    ledger.reservation(key("november")).close("done")
+    ledger.open_release(release_id("november"), MOST).account("mechanism").charge(
+        "second", 0.1 * RHO
+    )
+    ledger.reservation(release_id("november")).close("done")
     times = [event.at for event in ledger.events()]
     assert times == sorted(times)
     assert ledger.balance("people").spent == pytest.approx(0.2 * RHO)

@@ -9,12 +9,12 @@ import psycopg
 import pytest
 
 from jam_dagster.errors import BudgetError, SpecificationError
-from jam_dagster.privacy import Kind, Ledger, ReleaseKey
+from jam_dagster.privacy import Kind, Ledger, ReleaseId
 from jam_dagster.privacy.ledger import postgres as ledger_server
 from jam_dagster.privacy.ledger.journal import append
 from tests.postgres import running_server
 
-KEY = ReleaseKey("people", "yearly", "x")
+RELEASE_ID = ReleaseId("people", "yearly", "x")
 SHARES = {"mechanism": 0.001}
 
 
@@ -29,14 +29,14 @@ def test_reading_makes_nothing(url):
     assert not ledger.datasets()
     assert not ledger.exists
     assert ledger.datasets() == ()
-    assert ledger.reservation(KEY) is None
+    assert ledger.reservation(RELEASE_ID) is None
     ledger.check_writable()
     for attempt in (
         ledger.events,
         ledger.verify,
         lambda: ledger.balance("people"),
-        lambda: ledger.check(KEY, SHARES),
-        lambda: ledger.open_release(KEY, SHARES),
+        lambda: ledger.check(RELEASE_ID, SHARES),
+        lambda: ledger.open_release(RELEASE_ID, SHARES),
     ):
         with pytest.raises(BudgetError, match=r"no ledger at postgresql://tester@.*ledger grant"):
             attempt()
@@ -57,7 +57,7 @@ def test_commits_are_synchronous_whatever_the_server_does_by_itself(ledger, url,
             ("transaction_isolation", "read committed"),
         ):
             assert connection.exec_driver_sql(f"SHOW {setting}").scalar() == value
-    ledger.open_release(KEY, SHARES)
+    ledger.open_release(RELEASE_ID, SHARES)
 
 
 @pytest.mark.slow
@@ -70,9 +70,9 @@ def test_a_standby_is_claimed_and_written_by_nobody():
         server.start()
         assert ledger.balance("people").epsilon == 1.0
         for attempt in (
-            lambda: ledger.claim(KEY).__enter__(),
+            lambda: ledger.claim(RELEASE_ID).__enter__(),
             ledger.check_writable,
-            lambda: ledger.open_release(KEY, SHARES),
+            lambda: ledger.open_release(RELEASE_ID, SHARES),
         ):
             with pytest.raises(BudgetError, match=r"is read-only; name the primary server"):
                 attempt()
@@ -101,12 +101,12 @@ def test_a_role_that_may_only_read(ledger, url, postgres):
     postgres.execute("GRANT SELECT ON ALL TABLES IN SCHEMA jam_ledger TO reader", name)
     reader = Ledger(postgres.url(name, user="reader"))
     assert reader.balance("people") == ledger.balance("people")
-    for attempt in (reader.check_writable, lambda: reader.open_release(KEY, SHARES)):
+    for attempt in (reader.check_writable, lambda: reader.open_release(RELEASE_ID, SHARES)):
         with pytest.raises(BudgetError, match="cannot be used by this role"):
             attempt()
     postgres.execute("GRANT INSERT ON ALL TABLES IN SCHEMA jam_ledger TO reader", name)
     reader.check_writable()
-    reader.open_release(KEY, SHARES)
+    reader.open_release(RELEASE_ID, SHARES)
     postgres.execute("DROP OWNED BY reader", name)
 
 

@@ -8,10 +8,10 @@ import sqlite3
 import pytest
 
 from jam_dagster.errors import BudgetError, SpecificationError
-from jam_dagster.privacy import Ledger, ReleaseKey
+from jam_dagster.privacy import Ledger, ReleaseId
 from jam_dagster.privacy.ledger import sqlite as ledger_file
 
-KEY = ReleaseKey("people", "yearly", "x")
+RELEASE_ID = ReleaseId("people", "yearly", "x")
 SHARES = {"mechanism": 0.001}
 
 
@@ -20,14 +20,14 @@ def test_reading_makes_no_file(path):
     assert not ledger.datasets()
     assert not ledger.exists
     assert ledger.datasets() == ()
-    assert ledger.reservation(KEY) is None
+    assert ledger.reservation(RELEASE_ID) is None
     for attempt in (
         ledger.events,
         ledger.verify,
         ledger.reservations,
         lambda: ledger.balance("people"),
-        lambda: ledger.check(KEY, SHARES),
-        lambda: ledger.open_release(KEY, SHARES),
+        lambda: ledger.check(RELEASE_ID, SHARES),
+        lambda: ledger.open_release(RELEASE_ID, SHARES),
     ):
         with pytest.raises(BudgetError, match=f"no ledger at {path}.*ledger grant"):
             attempt()
@@ -73,12 +73,12 @@ def test_a_ledger_that_another_process_holds(ledger, path, monkeypatch):
     holder = sqlite3.connect(path, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
     with pytest.raises(BudgetError, match="held by another process"):
-        ledger.open_release(KEY, SHARES)
+        ledger.open_release(RELEASE_ID, SHARES)
     # Readers are not held up.
     assert ledger.balance("people").reserved == 0.0
     holder.rollback()
     holder.close()
-    ledger.open_release(KEY, SHARES)
+    ledger.open_release(RELEASE_ID, SHARES)
 
 
 def test_a_folder_in_place_of_a_file(tmp_path):
@@ -117,8 +117,8 @@ def test_the_schema_is_strict(ledger, path):
 
 
 def test_the_file_is_its_owners_alone(ledger, path):
-    with ledger.claim(KEY):
-        ledger.open_release(KEY, SHARES)
+    with ledger.claim(RELEASE_ID):
+        ledger.open_release(RELEASE_ID, SHARES)
     assert path.stat().st_mode & 0o777 == 0o600
     assert os.listdir(path.parent) == [path.name]  # no log, no lock, no draft is left behind
 
@@ -131,7 +131,7 @@ def test_the_file_is_durable_by_its_settings(ledger, path):
 
 
 def test_the_journal_cannot_be_changed_through_sql(ledger, path):
-    with ledger.attempt(KEY), sqlite3.connect(path) as raw:
+    with ledger.attempt(RELEASE_ID), sqlite3.connect(path) as raw:
         for statement in (
             *("UPDATE events SET units = 0", "DELETE FROM events"),
             *("UPDATE accesses SET kind = 'ended'", "DELETE FROM accesses"),

@@ -18,7 +18,7 @@ from jam_dagster.errors import (
     LedgerIntegrityError,
     ReleaseClosedError,
 )
-from jam_dagster.privacy import Ledger, ReleaseKey, Reservation
+from jam_dagster.privacy import Ledger, ReleaseId, Reservation
 from jam_dagster.privacy.ledger.journal import Event
 from jam_dagster.privacy.ledger.reservation import LedgerAccount
 from jam_dagster.privacy.ledger.state import ReleaseView, release_state
@@ -87,11 +87,11 @@ def unsafe(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("one", [draw, *slow(repeat)])
 def test_a_draw_costs_the_same_whatever_was_drawn_before(
     ledger: Ledger,
-    key: ReleaseKey,
+    release_id: ReleaseId,
     monkeypatch: pytest.MonkeyPatch,
     one: Callable[[LedgerAccount, int], None],
 ) -> None:
-    account = ledger.open_release(key, {"mechanism": 0.01}).account("mechanism")
+    account = ledger.open_release(release_id, {"mechanism": 0.01}).account("mechanism")
     works = {}
     for number in range(40):
         if one is repeat:
@@ -109,7 +109,7 @@ def test_a_draw_costs_the_same_whatever_was_drawn_before(
 
 @pytest.mark.usefixtures("unsafe")
 def test_the_state_that_is_kept_is_the_one_that_is_read_anew(
-    ledger: Ledger, key: ReleaseKey
+    ledger: Ledger, release_id: ReleaseId
 ) -> None:
     """Another process draws, closes, reopens; other releases write; older copies are put back.
 
@@ -118,7 +118,7 @@ def test_the_state_that_is_kept_is_the_one_that_is_read_anew(
     assert ledger.file is not None
     random, names = Random(0), ("mechanism", "evaluation")
     shares = dict.fromkeys(names, 0.001)
-    kept, copies, number = ledger.open_release(key, shares), [ledger.file.read_bytes()], 0
+    kept, copies, number = ledger.open_release(release_id, shares), [ledger.file.read_bytes()], 0
     ended = 0
 
     def act(release: Reservation) -> None:
@@ -129,7 +129,7 @@ def test_the_state_that_is_kept_is_the_one_that_is_read_anew(
             case "draw":
                 draw(account, number)
             case "other":
-                other = ReleaseKey("people", f"other {number}", "d1gest")
+                other = ReleaseId("people", f"other {number}", "d1gest")
                 ledger.open_release(other, {"mechanism": 1e-5}).close()
             case "close" if random.random() < 0.3:
                 account.close()
@@ -140,36 +140,36 @@ def test_the_state_that_is_kept_is_the_one_that_is_read_anew(
 
     for _ in range(50):
         try:
-            act(random.choice((kept, Ledger(ledger.place).open_release(key, shares))))
+            act(random.choice((kept, Ledger(ledger.place).open_release(release_id, shares))))
         except ReleaseClosedError:
             ledger.file.write_bytes(copies[0])
         except LedgerIntegrityError:
             (read,) = kept._kept._views
             with kept.backend.reading() as connection:
-                now = ReleaseView(connection, key)
+                now = ReleaseView(connection, release_id)
             assert not now.includes(read)
-            kept, ended = ledger.open_release(key, shares), ended + 1
+            kept, ended = ledger.open_release(release_id, shares), ended + 1
         with kept._reading() as view, kept.backend.reading() as connection:
-            assert view.shares == release_state(connection, key).shares
+            assert view.shares == release_state(connection, release_id).shares
     assert ended > 2
     ledger.verify()
 
 
 def test_an_older_copy_that_is_put_back_in_place_ends_the_run(
-    ledger: Ledger, key: ReleaseKey
+    ledger: Ledger, release_id: ReleaseId
 ) -> None:
     assert ledger.file is not None
-    account = ledger.open_release(key, {"mechanism": 0.01}).account("mechanism")
+    account = ledger.open_release(release_id, {"mechanism": 0.01}).account("mechanism")
     draw(account, 1)
     older = ledger.file.read_bytes()
     draw(account, 2)
     newest = ledger.file.read_bytes()
     # What the process wrote is what it has read, too: it remembers an own entry in another way.
     assert account.charged("round-00002/measure") is not None
-    with ledger.claim(key):
+    with ledger.claim(release_id):
         ledger.file.write_bytes(older)
         # As many entries as before, but for their content.
-        again = Ledger(ledger.place).reservation(key)
+        again = Ledger(ledger.place).reservation(release_id)
         assert again is not None
         draw(again.account("mechanism"), 3)
         assert account.charged("round-00002/measure") is None
@@ -181,16 +181,16 @@ def test_an_older_copy_that_is_put_back_in_place_ends_the_run(
         ledger.file.write_bytes(newest)
         with pytest.raises(LedgerIntegrityError, match="run the release again, which resumes it"):
             account.charge("round-00004/measure", 1e-6)
-        resumed = Ledger(ledger.place).reservation(key)
+        resumed = Ledger(ledger.place).reservation(release_id)
         assert resumed is not None
         draw(resumed.account("mechanism"), 4)
     ledger.verify()
 
 
 def test_a_move_between_two_draws_is_noticed(
-    ledger: Ledger, key: ReleaseKey, tmp_path: Path
+    ledger: Ledger, release_id: ReleaseId, tmp_path: Path
 ) -> None:
-    account = ledger.open_release(key, {"mechanism": 0.01}).account("mechanism")
+    account = ledger.open_release(release_id, {"mechanism": 0.01}).account("mechanism")
     draw(account, 1)
     Ledger(ledger.place).move(tmp_path / "moved.db")
     with pytest.raises(BudgetError, match="has moved to"):
@@ -203,9 +203,9 @@ def test_a_move_between_two_draws_is_noticed(
 
 @pytest.mark.usefixtures("unsafe")
 def test_threads_that_share_an_account_pay_for_each_draw_once(
-    ledger: Ledger, key: ReleaseKey
+    ledger: Ledger, release_id: ReleaseId
 ) -> None:
-    release = ledger.open_release(key, {"mechanism": 60e-6})
+    release = ledger.open_release(release_id, {"mechanism": 60e-6})
     account = release.account("mechanism")
 
     def pay(number: int) -> bool:
@@ -222,8 +222,8 @@ def test_threads_that_share_an_account_pay_for_each_draw_once(
     ledger.verify()
 
 
-def test_a_pickle_holds_no_state(ledger: Ledger, key: ReleaseKey) -> None:
-    release = ledger.open_release(key, {"mechanism": 0.01})
+def test_a_pickle_holds_no_state(ledger: Ledger, release_id: ReleaseId) -> None:
+    release = ledger.open_release(release_id, {"mechanism": 0.01})
     before = pickle.dumps(release)
     for number in range(3):
         draw(release.account("mechanism"), number)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from jam_dagster.errors import LostDrawError, ReleaseClosedError
-from jam_dagster.privacy import Draws, ExactNoise, Kind, Ledger, MemoryStore, ReleaseKey
+from jam_dagster.privacy import Draws, ExactNoise, Kind, Ledger, MemoryStore, ReleaseId
 
 COUNTS = np.array([3, 1])
 
@@ -21,8 +21,8 @@ class Unused(ExactNoise):
         raise AssertionError("drawn")
 
 
-def draws(ledger: Ledger, key: ReleaseKey, noise: ExactNoise | None = None) -> Draws:
-    release = ledger.open_release(key, {"mechanism": 0.01})
+def draws(ledger: Ledger, release_id: ReleaseId, noise: ExactNoise | None = None) -> Draws:
+    release = ledger.open_release(release_id, {"mechanism": 0.01})
     made = Draws(noise or ExactNoise(), release.account("mechanism"), MemoryStore())
     # As a run does before its first round.
     assert made.remaining > 0
@@ -30,9 +30,9 @@ def draws(ledger: Ledger, key: ReleaseKey, noise: ExactNoise | None = None) -> D
 
 
 def test_a_private_round_takes_four_connections(
-    ledger: Ledger, key: ReleaseKey, monkeypatch: pytest.MonkeyPatch
+    ledger: Ledger, release_id: ReleaseId, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made, opened, connect = draws(ledger, key), [], sqlite3.connect
+    made, opened, connect = draws(ledger, release_id), [], sqlite3.connect
     monkeypatch.setattr(
         sqlite3,
         "connect",
@@ -45,10 +45,10 @@ def test_a_private_round_takes_four_connections(
 
 
 def test_a_draw_that_another_process_has_charged_meanwhile_is_lost_and_not_drawn(
-    ledger: Ledger, key: ReleaseKey
+    ledger: Ledger, release_id: ReleaseId
 ) -> None:
-    made = draws(ledger, key, Unused())
-    release = Ledger(ledger.place).reservation(key)
+    made = draws(ledger, release_id, Unused())
+    release = Ledger(ledger.place).reservation(release_id)
     assert release is not None
     release.account("mechanism").charge("s", 0.001)
     with pytest.raises(LostDrawError, match="s was charged"):
@@ -58,10 +58,10 @@ def test_a_draw_that_another_process_has_charged_meanwhile_is_lost_and_not_drawn
 
 
 def test_a_share_that_an_officer_has_closed_meanwhile_pays_for_nothing(
-    ledger: Ledger, key: ReleaseKey
+    ledger: Ledger, release_id: ReleaseId
 ) -> None:
-    made = draws(ledger, key, Unused())
-    release = Ledger(ledger.place).reservation(key)
+    made = draws(ledger, release_id, Unused())
+    release = Ledger(ledger.place).reservation(release_id)
     assert release is not None
     release.close("withdrawn")
     with pytest.raises(ReleaseClosedError):

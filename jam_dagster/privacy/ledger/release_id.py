@@ -1,4 +1,4 @@
-"""The key of a release in the ledger, and the digests that are part of it."""
+"""The id of a release in the ledger, and the digests that are part of it."""
 
 from __future__ import annotations
 
@@ -93,8 +93,8 @@ def specification_of(
 
 
 @dataclass(frozen=True)
-class ReleaseKey:
-    """The identity of a release in the ledger; the same key never pays twice.
+class ReleaseId:
+    """The identity of a release in the ledger; the same id never pays twice.
 
     Parameters
     ----------
@@ -130,17 +130,17 @@ class ReleaseKey:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the key, in hex: a name for folders that belong to the release."""
-        return canonical_digest(key_fields(self))
+        """SHA-256 of the id, in hex: a name for folders that belong to the release."""
+        return canonical_digest(id_fields(self))
 
     def __str__(self) -> str:
         partition = f", partition {self.partition!r}" if self.partition else ""
         return f"release {self.release!r}{partition}, edition {self.edition!r}"
 
 
-def key_fields(key: ReleaseKey) -> dict[str, str]:
-    """Return the parts of a key by the names that the journal gives them."""
-    return {field.name: getattr(key, field.name) for field in fields(key)}
+def id_fields(release_id: ReleaseId) -> dict[str, str]:
+    """Return the parts of an id by the names that the journal gives them."""
+    return {field.name: getattr(release_id, field.name) for field in fields(release_id)}
 
 
 def is_sha256(text: str) -> bool:
