@@ -32,7 +32,7 @@ GRANT = ("ledger", "grant", *PEOPLE, "--epsilon", 1, "--delta", 1e-9)
 
 
 def _key() -> None:
-    Ledger("ledger.db").keys.add(KEY)
+    Ledger("ledger.db").signing_keys.add(KEY)
 
 
 def _written() -> None:

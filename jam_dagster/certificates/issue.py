@@ -190,7 +190,7 @@ def _journalled(
     neighbours: a certificate over a domain from private data has no run.
     """
     if signer is not None:
-        ledger.keys.check(signer.public)
+        ledger.signing_keys.check(signer.public)
     certificate = replace(certificate, standing=_standing(ledger, certificate))
     if run_id:
         ledger.certify(certificate.release_id, certificate.digest, run_id=run_id)

@@ -94,12 +94,12 @@ def certified(certificate: Certificate, ledger: Ledger) -> bool | None:
     return certificate.digest in digests
 
 
-def key_faults(certificate: Certificate, public: str, ledger: Ledger) -> Iterator[str]:
+def signing_key_faults(certificate: Certificate, public: str, ledger: Ledger) -> Iterator[str]:
     """Yield why the ledger rejects a key's signature.
 
     A certificate that the ledger lists before the revocation stays signed.
     """
-    known = {one.public: one for one in ledger.keys.all()}
+    known = {one.public: one for one in ledger.signing_keys.all()}
     signing = known.get(public)
     if signing is None:
         yield "the ledger does not know its key"

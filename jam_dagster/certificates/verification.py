@@ -26,8 +26,8 @@ from jam_dagster.certificates.issue import SEED_BYTES, content_of, environment
 from jam_dagster.certificates.ledger_faults import (
     certified,
     chain_faults,
-    key_faults,
     ledger_faults,
+    signing_key_faults,
     withdrawal_faults,
 )
 from jam_dagster.certificates.outcome_faults import (
@@ -127,7 +127,7 @@ def verify(
     files: Mapping[str, Path | UPath] | None = None,
     ledger: Ledger | None = None,
     public: Source | PublicSources | None = None,
-    keys: Collection[str] = (),
+    signing_keys: Collection[str] = (),
 ) -> list[Finding]:
     """Check every claim of a certificate.
 
@@ -142,7 +142,7 @@ def verify(
     public
         The public table of the release, or several by their names. Some models need them; without
         them the refit of such a model is skipped, as its finding says.
-    keys
+    signing_keys
         Public keys that the reader trusts, in base64; any of them may have signed.
 
     Returns
@@ -162,7 +162,7 @@ def verify(
     return [
         found_by("the certificate is whole", lambda: _seal_faults(document, certificate)),
         *_sentences(document, certificate),
-        _signed(document, certificate, ledger, keys),
+        _signed(document, certificate, ledger, signing_keys),
         *(found_by(f"file: {name}", _file_check(held, name)) for name in held.names),
         *_page(certificate, folder),
         found_by("the domain", lambda: _domain_faults(held)),
@@ -341,13 +341,13 @@ def _signed(
     document: dict[str, Any],
     certificate: Certificate,
     ledger: Ledger | None,
-    keys: Collection[str],
+    signing_keys: Collection[str],
 ) -> Finding:
     """Check the signature, by the reader's trusted keys or the ledger."""
     name = "the signature"
     signature = certificate.signature
     if signature is None:
-        if keys:
+        if signing_keys:
             return Finding(name, False, "NOT SIGNED, and it should be by the given key")
         if ledger is not None:
             return Finding(name, True, "NOT SIGNED; the ledger is what vouches for it")
@@ -356,13 +356,13 @@ def _signed(
     def faults() -> Iterator[str]:
         if not signature_holds(document, signature):
             yield "the signature is not valid for its key on this certificate"
-        elif keys and signature.key not in keys:
+        elif signing_keys and signature.key not in signing_keys:
             yield "the signature is by another key than the given one"
         elif ledger is not None:
-            yield from key_faults(certificate, signature.key, ledger)
+            yield from signing_key_faults(certificate, signature.key, ledger)
 
     found = found_by(name, faults, lambda: f"by the key {fingerprint_of(signature.key)}")
-    if not found.passed or keys or ledger is not None:
+    if not found.passed or signing_keys or ledger is not None:
         return found
     return not_checked(
         name,

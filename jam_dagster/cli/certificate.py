@@ -142,7 +142,7 @@ def verify(
     from jam_dagster.privacy import Ledger
 
     path = _path(where)
-    keys = [read_public(one) for one in key or ()]
+    signing_keys = [read_public(one) for one in key or ()]
     moved = released_files(table=table, domain=domain, transcript=transcript, model=model)
     opened = None if ledger is None else Ledger(ledger)
     findings = check(
@@ -150,7 +150,7 @@ def verify(
         files=moved,
         ledger=opened,
         public=public_source(public) if public else None,
-        keys=keys,
+        signing_keys=signing_keys,
     )
     certificate = Certificate.load(path)
     passed = all(finding.passed for finding in findings)
@@ -216,7 +216,7 @@ def dossier(
         _path(where),
         ledger=None if ledger is None else Ledger(ledger),
         public=public_source(public) if public else None,
-        keys=[read_public(one) for one in key or ()],
+        signing_keys=[read_public(one) for one in key or ()],
     )
     write_whole(out, page.encode())
     print_result(

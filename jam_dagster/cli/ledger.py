@@ -9,7 +9,7 @@ import typer
 
 from jam_dagster.cli.console import group, print_json, print_result, stdout, tell
 from jam_dagster.cli.ledger_approval import approval_lines, approve
-from jam_dagster.cli.ledger_keys import app as key_app
+from jam_dagster.cli.ledger_signing_keys import app as signing_key_app
 from jam_dagster.cli.ledger_view import (
     access_in_json,
     after_another,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 app = group("Who spent what on which protected dataset.")
 
 app.command()(approve)
-app.add_typer(key_app, name="key")
+app.add_typer(signing_key_app, name="key")
 
 
 @app.command()

@@ -164,7 +164,7 @@ class LedgerFunding:
         ledger, release_id = self.ledger, self.release_id
         # A key that could not sign the certificate in the end is refused before anything is drawn.
         if self.signer is not None:
-            ledger.keys.check(self.signer.public)
+            ledger.signing_keys.check(self.signer.public)
         stored = self.place.files
         journal = ledger.events(release_id.dataset) if ledger.exists else []
         if not journal:

@@ -66,16 +66,16 @@ def render_dossier(
     *,
     ledger: Ledger | None = None,
     public: Source | PublicSources | None = None,
-    keys: Collection[str] = (),
+    signing_keys: Collection[str] = (),
 ) -> str:
     """Verify a certificate, and render its dossier as one HTML page without network and scripts.
 
-    `path` is the certificate, or its folder; `ledger`, `public` and `keys` verify it, see
+    `path` is the certificate, or its folder; `ledger`, `public` and `signing_keys` verify it, see
     `jam_dagster.certificates.verify`. An InputError says if its release may not leave, or it does
     not verify.
     """
     certificate = releasable_certificate(path)
-    findings = verify(path, ledger=ledger, public=public, keys=keys)
+    findings = verify(path, ledger=ledger, public=public, signing_keys=signing_keys)
     if failed := [one for one in findings if not one.passed]:
         raise InputError(
             f"the certificate does not verify: {failed[0].name}: {failed[0].message}. A dossier is"

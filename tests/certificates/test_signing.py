@@ -28,7 +28,7 @@ NAME = "the signature"
 def signer(made: Released) -> Signer:
     """A key that the ledger of the release knows."""
     made_key = Signer.new(made.home / "signing.pem")
-    made.ledger.keys.add(made_key.public)
+    made.ledger.signing_keys.add(made_key.public)
     return made_key
 
 
@@ -46,8 +46,8 @@ def finding(made: Released, **given: Any) -> Finding:
 
 def test_a_signature_holds_for_who_knows_the_key(signed: Released, signer: Signer) -> None:
     assert signed.failed() == set()
-    assert all(one.passed for one in verify(signed.folder, keys=[signer.public]))
-    assert finding(signed, keys=[signer.public]).checked
+    assert all(one.passed for one in verify(signed.folder, signing_keys=[signer.public]))
+    assert finding(signed, signing_keys=[signer.public]).checked
     assert finding(signed, ledger=signed.ledger).checked
     # Whose key it is, the certificate alone cannot tell.
     alone = finding(signed)
@@ -56,11 +56,11 @@ def test_a_signature_holds_for_who_knows_the_key(signed: Released, signer: Signe
 
 def test_another_key_than_the_given_one(signed: Released, tmp_path: Path, signer: Signer) -> None:
     stranger = Signer.new(tmp_path / "other.pem")
-    assert not finding(signed, keys=[stranger.public]).passed
-    assert finding(signed, keys=[stranger.public, signer.public]).passed
+    assert not finding(signed, signing_keys=[stranger.public]).passed
+    assert finding(signed, signing_keys=[stranger.public, signer.public]).passed
     signed.put(stranger.sign(signed.certificate))
     assert "does not know its key" in finding(signed, ledger=signed.ledger).message
-    assert not finding(signed, keys=[signer.public]).passed
+    assert not finding(signed, signing_keys=[signer.public]).passed
 
 
 @pytest.mark.slow
@@ -68,7 +68,7 @@ def test_what_is_not_signed_says_so(made: Released, signer: Signer) -> None:
     for given, passed, checked in (
         ({}, True, False),
         ({"ledger": made.ledger}, True, True),
-        ({"keys": [signer.public]}, False, True),
+        ({"signing_keys": [signer.public]}, False, True),
     ):
         found = finding(made, **given)
         assert (found.passed, found.checked) == (passed, checked)
@@ -98,14 +98,14 @@ def test_a_signature_is_of_everything_that_is_said(
     change(document)
     document["seal"] = seal_of(document)
     signed.rewrite("certificate.json", lambda it: (it.clear(), it.update(document))[0])
-    assert not finding(signed, keys=[signer.public]).passed
+    assert not finding(signed, signing_keys=[signer.public]).passed
     assert not finding(signed, ledger=signed.ledger).passed
 
 
 def test_what_was_certified_before_a_key_was_revoked_stays_signed(
     signed: Released, signer: Signer
 ) -> None:
-    signed.ledger.keys.revoke(signer.public, reason="stolen")
+    signed.ledger.signing_keys.revoke(signer.public, reason="stolen")
     assert signed.failed() == set()
 
     # What the thief signs after that does not hold, though the ledger was told of it.
@@ -114,23 +114,23 @@ def test_what_was_certified_before_a_key_was_revoked_stays_signed(
     signed.put(signer.sign(forged))
     assert "revoked" in finding(signed, ledger=signed.ledger).message
     # Whoever has the public key alone cannot know.
-    assert finding(signed, keys=[signer.public]).passed
+    assert finding(signed, signing_keys=[signer.public]).passed
 
 
 def test_a_key_rotates(made: Released, signer: Signer, tmp_path: Path) -> None:
     second = Signer.new(tmp_path / "second.pem")
-    made.ledger.keys.add(second.public)
-    made.ledger.keys.revoke(signer.public, reason="yearly")
-    made.ledger.keys.check(second.public)
+    made.ledger.signing_keys.add(second.public)
+    made.ledger.signing_keys.revoke(signer.public, reason="yearly")
+    made.ledger.signing_keys.check(second.public)
     with pytest.raises(BudgetError, match="revoked"):
-        made.ledger.keys.check(signer.public)
-    assert [key.revoked is None for key in made.ledger.keys.all()] == [False, True]
+        made.ledger.signing_keys.check(signer.public)
+    assert [key.revoked is None for key in made.ledger.signing_keys.all()] == [False, True]
     made.ledger.verify()
     for again in (signer, second):
         with pytest.raises(BudgetError, match="added before"):
-            made.ledger.keys.add(again.public)
+            made.ledger.signing_keys.add(again.public)
     with pytest.raises(BudgetError, match="revoked before"):
-        made.ledger.keys.revoke(signer.public, reason="once more")
+        made.ledger.signing_keys.revoke(signer.public, reason="once more")
 
 
 @pytest.mark.slow
@@ -162,8 +162,8 @@ def test_a_key_that_must_not_sign_is_refused_before_any_charge(
     made.move_in(monkeypatch)
     key = Signer.new(Path("signing.pem"))
     if state == "revoked":
-        made.ledger.keys.add(key.public)
-        made.ledger.keys.revoke(key.public, reason="lost")
+        made.ledger.signing_keys.add(key.public)
+        made.ledger.signing_keys.revoke(key.public, reason="lost")
     before = made.ledger.events()
     options = ("--edition", "2", "--out", "second", "--signing-key", "signing.pem")
     refused = run_cli(*synthesize(*RELEASE, *NOISY, *options))

@@ -23,10 +23,10 @@ from jam_dagster.privacy.ledger.bindings import (
 from jam_dagster.privacy.ledger.clock import time_of
 from jam_dagster.privacy.ledger.holdings import policy_of
 from jam_dagster.privacy.ledger.journal import GENESIS, Event, Kind, chain_fault
-from jam_dagster.privacy.ledger.keys import KEY_KINDS, KeyAudit
 from jam_dagster.privacy.ledger.policy import REQUIRED, Holding, Policy, mixture_fault, use
 from jam_dagster.privacy.ledger.release_id import ReleaseId, is_sha256
 from jam_dagster.privacy.ledger.reservation import cover_fault
+from jam_dagster.privacy.ledger.signing_keys import SIGNING_KEY_KINDS, SigningKeyAudit
 from jam_dagster.privacy.ledger.source_binding import SourceBinding, binding_of
 from jam_dagster.privacy.ledger.state import ReleaseState, ShareState
 from jam_dagster.privacy.sensitivity import REPLACE_ONE
@@ -131,14 +131,14 @@ def verify_journal(
     altered entry, or one against the rules, is a `LedgerIntegrityError`.
     """
     previous, number, place, at = GENESIS, 0, "", ""
-    replay, keys = _Replay(), KeyAudit()
+    replay, keys = _Replay(), SigningKeyAudit()
     for number, event in enumerate(journal, start=1):
         wrong = (
             chain_fault(event, number, previous, "event")
             or _place_fault(event, place)
             or _time_fault(event, at)
         )
-        if not wrong and event.kind in KEY_KINDS:
+        if not wrong and event.kind in SIGNING_KEY_KINDS:
             wrong = keys.fault(event)
         elif not wrong and event.kind not in _OF_THE_LEDGER:
             wrong = replay.fault(event)

@@ -51,7 +51,6 @@ from jam_dagster.privacy.ledger.journal import (
     last,
     of_release,
 )
-from jam_dagster.privacy.ledger.keys import LedgerKeys
 from jam_dagster.privacy.ledger.move import move_journal
 from jam_dagster.privacy.ledger.opening import Opening, check_granted, plan_opening, share_units
 from jam_dagster.privacy.ledger.policy import (
@@ -63,6 +62,7 @@ from jam_dagster.privacy.ledger.policy import (
 from jam_dagster.privacy.ledger.reader import LedgerReader, is_by_hand, issued, last_run
 from jam_dagster.privacy.ledger.release_id import ReleaseId, check_digest, check_name, id_fields
 from jam_dagster.privacy.ledger.reservation import Reservation
+from jam_dagster.privacy.ledger.signing_keys import SigningKeys
 from jam_dagster.privacy.ledger.source_binding import SourceBinding
 from jam_dagster.privacy.ledger.state import release_state
 from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
@@ -162,9 +162,9 @@ class Ledger(LedgerReader):
         return destination.verify()
 
     @property
-    def keys(self) -> LedgerKeys:
+    def signing_keys(self) -> SigningKeys:
         """The public keys by which certificates may be signed."""
-        return LedgerKeys(self._backend)
+        return SigningKeys(self._backend)
 
     def grant(
         self,

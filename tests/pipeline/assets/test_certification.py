@@ -90,12 +90,12 @@ def test_the_report_and_the_noisy_errors_are_sealed_and_signed(
     assert "is not known to the ledger" in failure(bench.run(wanted, **PRIVATE))
     assert bench.events() == before
 
-    bench.ledger.keys.add(signer.public)
+    bench.ledger.signing_keys.add(signer.public)
     result = bench.run(wanted, **PRIVATE)
     assert result.success, failure(result)
     certificate = Certificate.load(folder(bench))
     assert {"report", "errors"} <= certificate.files.keys()
-    found = {one.name: one for one in verify(folder(bench), keys=[signer.public])}
+    found = {one.name: one for one in verify(folder(bench), signing_keys=[signer.public])}
     assert all(one.passed for one in found.values())
     assert found["the outcomes"].checked
     made = folder(bench) / "certificate.json"

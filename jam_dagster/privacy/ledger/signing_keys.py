@@ -16,14 +16,14 @@ from jam_dagster.privacy.ledger.commands import ledger_command
 from jam_dagster.privacy.ledger.journal import Event, Kind, append, events, read, utc_now
 from jam_dagster.privacy.ledger.release_id import check_name, fingerprint_of
 
-KEY_BYTES = 32
+PUBLIC_KEY_BYTES = 32
 """Length of an Ed25519 public key."""
 
-KEY_KINDS = frozenset({Kind.KEY_ADDED, Kind.KEY_REVOKED})
+SIGNING_KEY_KINDS = frozenset({Kind.KEY_ADDED, Kind.KEY_REVOKED})
 
 
 @dataclass(frozen=True)
-class LedgerKey:
+class SigningKey:
     """A public key that was journalled.
 
     `public` is 32 bytes in base64.
@@ -48,18 +48,18 @@ class LedgerKey:
         return certified is not None and certified.seq < self.revoked.seq
 
 
-class LedgerKeys:
-    """The keys of one ledger; `Ledger.keys` gives them."""
+class SigningKeys:
+    """The keys of one ledger; `Ledger.signing_keys` gives them."""
 
     def __init__(self, backend: LedgerBackend) -> None:
         self._backend = backend
 
-    def all(self) -> tuple[LedgerKey, ...]:
+    def all(self) -> tuple[SigningKey, ...]:
         """Return all keys ever added, in their order."""
         with self._backend.reading() as connection:
             return tuple(_keys(connection).values())
 
-    def find(self, beginning: str) -> LedgerKey:
+    def find(self, beginning: str) -> SigningKey:
         """Return the key with a fingerprint that begins with `beginning`."""
         found = [key for key in self.all() if key.fingerprint.startswith(beginning)]
         if len(found) != 1 or not beginning:
@@ -86,7 +86,7 @@ class LedgerKeys:
         """Let certificates be signed with the private half of a key from now on."""
         check_name(reason, "the reason", required=False)
         with self._backend.writing() as connection:
-            if fault := key_fault(public):
+            if fault := public_key_fault(public):
                 raise BudgetError(f"the key {fault}")
             if public in _keys(connection):
                 raise BudgetError(f"the key {fingerprint_of(public)} was added before")
@@ -107,7 +107,7 @@ class LedgerKeys:
         append(connection, kind, "", digest=public, at=at, reason=reason)
 
 
-class KeyAudit:
+class SigningKeyAudit:
     """A replay of the rules of keys: each is added once, and revoked at most once after that."""
 
     def __init__(self) -> None:
@@ -118,7 +118,7 @@ class KeyAudit:
         if event.dataset:
             return "is about a key and names a dataset"
         if event.kind == Kind.KEY_ADDED:
-            if fault := key_fault(event.digest):
+            if fault := public_key_fault(event.digest):
                 return f"adds a key that {fault}"
             if event.digest in self._valid:
                 return "adds the same key again"
@@ -128,24 +128,24 @@ class KeyAudit:
         return ""
 
 
-def key_fault(public: str) -> str:
+def public_key_fault(public: str) -> str:
     """Return the fault of a public key; empty if it has none."""
     try:
         raw = base64.b64decode(public, validate=True)
     except (binascii.Error, ValueError):
         return "is not in base64"
-    if len(raw) != KEY_BYTES or base64.b64encode(raw).decode() != public:
-        return f"does not have {KEY_BYTES} bytes"
+    if len(raw) != PUBLIC_KEY_BYTES or base64.b64encode(raw).decode() != public:
+        return f"does not have {PUBLIC_KEY_BYTES} bytes"
     return ""
 
 
-def _keys(connection: sa.Connection) -> dict[str, LedgerKey]:
+def _keys(connection: sa.Connection) -> dict[str, SigningKey]:
     """Return all keys ever added, by their base64 text."""
-    kinds: Sequence[str] = sorted(kind.value for kind in KEY_KINDS)
-    keys: dict[str, LedgerKey] = {}
+    kinds: Sequence[str] = sorted(kind.value for kind in SIGNING_KEY_KINDS)
+    keys: dict[str, SigningKey] = {}
     for event in read(connection, events.c.kind.in_(kinds)):
         if event.kind == Kind.KEY_ADDED:
-            keys[event.digest] = LedgerKey(event.digest, event)
+            keys[event.digest] = SigningKey(event.digest, event)
         elif event.digest in keys:
-            keys[event.digest] = LedgerKey(event.digest, keys[event.digest].added, event)
+            keys[event.digest] = SigningKey(event.digest, keys[event.digest].added, event)
     return keys

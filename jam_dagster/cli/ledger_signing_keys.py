@@ -42,15 +42,15 @@ def new(
 
     opened = Ledger(ledger)
     # A fault of the ledger is shown before a key is made.
-    opened.keys.all()
+    opened.signing_keys.all()
     signer = Signer.new(out)
     try:
-        opened.keys.add(signer.public, reason=reason)
+        opened.signing_keys.add(signer.public, reason=reason)
     except BaseException:
         # A key that no ledger knows is good for nothing.
         out.unlink()
         raise
-    fingerprint = opened.keys.all()[-1].fingerprint
+    fingerprint = opened.signing_keys.all()[-1].fingerprint
     tell(f"The key {fingerprint} is known to {opened.location}; its private half is in {out}.")
     if as_json:
         print_json({"fingerprint": fingerprint, "public": public_pem(signer.public)})
@@ -64,7 +64,7 @@ def list_keys(ledger: LedgerOption, as_json: AsJson = False) -> None:
     from jam_dagster.certificates.signing import public_pem
     from jam_dagster.privacy import Ledger
 
-    keys = Ledger(ledger).keys.all()
+    keys = Ledger(ledger).signing_keys.all()
     if as_json:
         print_json(
             {
@@ -109,7 +109,7 @@ def revoke(
     from jam_dagster.privacy import Ledger
 
     check_reason(reason)
-    keys = Ledger(ledger).keys
+    keys = Ledger(ledger).signing_keys
     found = keys.find(key)
     keys.revoke(found.public, reason=reason)
     print_result(
