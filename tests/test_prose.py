@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 EXCEPTIONS = Path(__file__).with_name("prose_exceptions.txt")
 # Lines of the list. The number may only fall.
 LONGEST = 1
-PAGES = ["README.md", "jam_dagster/SKILL.md", "SECURITY.md", "ARCHITECTURE.md", "CONTRIBUTING.md"]
+PAGES = ["README.md", "SECURITY.md", "ARCHITECTURE.md", "CONTRIBUTING.md"]
 
 # A pattern is searched in one sentence at a time, without its final stop.
 RULES = {
@@ -94,10 +94,16 @@ def _of_template(text: str) -> Iterator[str]:
         yield from _sentences(re.sub(r"<[^>]*>", "", paragraph))
 
 
+def _of_text_template(text: str) -> Iterator[str]:
+    """Yield the sentences of a Markdown file of the package, which may be a template."""
+    yield from _of_page(re.sub(r"\{\{.*?\}\}", "CODE", re.sub(r"(?s)\{[#%].*?[#%]\}", "", text)))
+
+
 def found() -> list[str]:
     """Return the sentences that match a rule, as lines of the list of exceptions."""
     rules = {rule: re.compile(pattern) for rule, pattern in RULES.items()}
     readers = [(path, _of_template) for path in sorted((ROOT / "jam_dagster").rglob("*.html"))]
+    readers += [(path, _of_text_template) for path in sorted((ROOT / "jam_dagster").rglob("*.md"))]
     readers += [(ROOT / page, _of_page) for page in PAGES]
     readers += [(path, _of_page) for path in sorted((ROOT / "docs").rglob("*.md"))]
     lines = []
@@ -163,3 +169,5 @@ def test_sentences_are_found_wherever_people_read_them() -> None:
     assert [s for s in _of_page(page) if s.strip()] == ["One sentence", "a cell", "two"]
     template = "<h1>Title</h1><p>One <b>{{ x }}</b>. Two.</p>"
     assert [s for s in _of_template(template) if s.strip()] == ["One CODE", "Two"]
+    text = "{# Not this. #}\n# Title\n\nOne `{{ x | f('`') }}`. Two {{ y }}.\n"
+    assert [s for s in _of_text_template(text) if s.strip()] == ["One CODE", "Two CODE"]

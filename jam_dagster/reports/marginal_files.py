@@ -9,6 +9,7 @@ import numpy as np
 
 from jam_dagster.common.deferred import pd
 from jam_dagster.common.files import write_whole
+from jam_dagster.common.html_pages import environment
 from jam_dagster.common.shown_text import one_line
 from jam_dagster.errors import InputError
 
@@ -16,25 +17,6 @@ if TYPE_CHECKING:
     from jam_dagster.mechanisms.loops.transcript import Transcript
     from jam_dagster.models.measurement import Measurement
     from jam_dagster.tables import Domain
-
-_README = """\
-# Measured marginals
-
-{count} marginals of the private table of `{release}`, as the release measured them: a file each,
-listed in `index.csv`. The release is (epsilon, delta)-differentially private with
-epsilon = {epsilon:g} and delta = {delta:g}: these files and the synthetic table together, and
-whatever is computed from them.
-
-- A file has a row for each cell: the attributes of the marginal, and `count`, the number of records
-  in the cell plus noise. Counts may be negative, and files do not add up to the same totals.
-- The noise of each cell is independent, with mean 0 and the standard deviation `sigma` of
-  `index.csv` (a discrete Gaussian). A sum of k cells has sigma times the square root of k. A 95%
-  interval of one cell is its count plus and minus 1.96 sigma.
-- A numeric attribute is counted in bins, and a missing value is an empty cell.
-- The mechanism chose these marginals for the synthetic table. A marginal that no file has was not
-  measured; the sum of a larger one over its other attributes gives it.
-- The number of records is {records:,}{noisy}.
-"""
 
 
 def save_marginals(
@@ -71,16 +53,16 @@ def save_marginals(
         index.append((path.name, " x ".join(one.clique), len(table), one.sigma, one.step))
     listed = pd.DataFrame(index, columns=["file", "attributes", "cells", "sigma", "draw"])
     write_whole(folder / "index.csv", listed.to_csv(index=False).encode())
-    public = transcript.neighbours.records_public
-    text = _README.format(
+    readme = environment("jam_dagster.reports").get_template("marginals.md")
+    text = readme.render(
         count=len(measured),
-        release=one_line(release).replace("`", "'"),
+        release=one_line(release),
         epsilon=budget[0],
         delta=budget[1],
         records=transcript.records,
-        noisy=", and public" if public else ", which was measured with noise as well",
+        public=transcript.neighbours.records_public,
     )
-    write_whole(folder / "README.md", text.encode())
+    write_whole(folder / "README.md", f"{text}\n".encode())
     return paths
 
 
