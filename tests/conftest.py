@@ -133,13 +133,13 @@ def release_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def released(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release_folder: Path) -> Run:
     """Run a command in a folder where a release was made with `RELEASE` and `NOISY`."""
     from jam_dagster.privacy import Ledger
-    from jam_dagster.privacy.private_store import SOURCE_KEY_FILE
+    from jam_dagster.privacy.private_store import BINDING_FILE
     from tests.cli_bench import run_cli
     from tests.moved import bind_again
 
     shutil.copytree(release_folder, tmp_path / "copy")
     monkeypatch.chdir(tmp_path / "copy")
-    bind_again(Ledger("ledger.db"), Path("priv.csv"), Path("ledger.db-private") / SOURCE_KEY_FILE)
+    bind_again(Ledger("ledger.db"), Path("priv.csv"), Path("ledger.db-private") / BINDING_FILE)
     return run_cli
 
 

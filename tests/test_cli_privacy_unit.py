@@ -18,7 +18,7 @@ import pytest
 from jam_dagster.mechanisms import JamPgm
 from jam_dagster.mechanisms.context import Context
 from jam_dagster.privacy import Ledger
-from jam_dagster.tables.codes.privacy_unit import KEY_BYTES
+from jam_dagster.tables.codes.privacy_unit import SECRET_BYTES
 from tests.cli_bench import NOISY, PEOPLE, QUICK, RELEASE, Run, synthesize
 from tests.numbers_of_rows import KEPT, READ, files_telling_rows, telling, tells_rows
 from tests.tiers import first_quick, gate_rows
@@ -121,7 +121,7 @@ def test_a_release_that_stopped_goes_on_with_the_rows_that_it_kept(
     before, after = seen
     assert before.records == after.records == _kept(table, 2)
     assert all(np.array_equal(before.column(name), after.column(name)) for name in PEOPLE)
-    assert len(key.read_bytes()) == KEY_BYTES
+    assert len(key.read_bytes()) == SECRET_BYTES
     assert stat.S_IMODE(key.stat().st_mode) == 0o600
     spent = Ledger("ledger.db").balance("people").spent
     assert spent <= 0.02  # rho of epsilon 0.4 is less

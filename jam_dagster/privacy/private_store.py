@@ -12,7 +12,7 @@ from pathlib import Path
 from jam_dagster.common.files import OWNER_ONLY, write_once, write_whole
 from jam_dagster.errors import SpecificationError
 
-SOURCE_KEY_FILE = "source.key"
+BINDING_FILE = "source.key"
 """The file name of a private store's secret, which keys the bindings of sources."""
 
 CONTENTS_FOLDER = "contents"
@@ -32,7 +32,7 @@ def stored_secret(folder: Path, *, make: bool) -> bytes:
 
     Unless it is to be made, a missing secret is a random one, which matches no binding.
     """
-    path = folder / SOURCE_KEY_FILE
+    path = folder / BINDING_FILE
     try:
         if make and not path.exists():
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -54,7 +54,7 @@ def stored_secret(folder: Path, *, make: bool) -> bytes:
 
 
 def keyed_contents(secret: bytes, release: str, contents: str) -> str:
-    """Return the keyed digest of a digest of private records; it reveals nothing without the key.
+    """Return the keyed digest of a digest of private records, which the secret keys.
 
     `release` is the digest of the release's id: two releases of one table have two of them.
     """
@@ -62,10 +62,10 @@ def keyed_contents(secret: bytes, release: str, contents: str) -> str:
     return hmac.new(secret, text, "sha256").hexdigest()
 
 
-def failure_of(key: Mapping[str, str]) -> bytes:
+def failure_of(names: Mapping[str, str]) -> bytes:
     """Return the first line of a failure's file, which names the release."""
     named = ("dataset", "release", "partition", "edition")
-    fields = {name: key[name] for name in named if name in key}
+    fields = {name: names[name] for name in named if name in names}
     return b"jam_dagster.failure " + json.dumps(fields).encode() + b"\n\n"
 
 
@@ -89,14 +89,14 @@ def carry_private_store(origin: Path, destination: Path) -> bool:
 
     Return whether the destination holds the origin's secret; False if it holds another one.
     """
-    if origin == destination or not (origin / SOURCE_KEY_FILE).exists():
+    if origin == destination or not (origin / BINDING_FILE).exists():
         return True
     secret = stored_secret(origin, make=False)
-    if (destination / SOURCE_KEY_FILE).exists():
+    if (destination / BINDING_FILE).exists():
         return stored_secret(destination, make=False) == secret
     try:
         kept = origin.glob(f"{CONTENTS_FOLDER}/*.json")
-        for path in (*kept, origin / SOURCE_KEY_FILE):
+        for path in (*kept, origin / BINDING_FILE):
             copy = destination / path.relative_to(origin)
             destination.mkdir(mode=0o700, parents=True, exist_ok=True)
             copy.parent.mkdir(mode=0o700, exist_ok=True)

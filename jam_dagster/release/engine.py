@@ -39,7 +39,7 @@ from jam_dagster.reports.release_report import ReportFacts, render_report
 from jam_dagster.tables import Domain, EncodedTable, MarginalSource
 from jam_dagster.tables.codes.block_counts import CountedTable
 from jam_dagster.tables.codes.marginals import RecordsOnly
-from jam_dagster.tables.codes.privacy_unit import seeded_key
+from jam_dagster.tables.codes.privacy_unit import seeded_secret
 from jam_dagster.tables.codes.spreadsheet import check_cells
 from jam_dagster.tables.sources.public import encoded_tables
 from jam_dagster.tables.sources.table_file import ChunkFormat, TableFile
@@ -169,7 +169,7 @@ class Engine:
         lost = ""
         if not place.files:
             return
-        if spec.privacy.protection.unit is not None and not place.has_row_key:
+        if spec.privacy.protection.unit is not None and not place.has_row_secret:
             lost = f"secret that chose which rows of a person release {spec.release} keeps"
         elif self._changes and spec.reads_values and not place.has_contents:
             lost = f"keyed digest of the table that release {spec.release} drew on"
@@ -251,19 +251,19 @@ class Engine:
         for share in self.spec.shares:
             self.funding.close(share, f"{share} ended")
 
-    def row_key(self) -> bytes:
-        """Return the key that decides which rows of a person are kept: the release's own.
+    def row_secret(self) -> bytes:
+        """Return the secret that decides which rows of a person are kept: the release's own.
 
         If it is lost and nothing is left to draw, exact errors are of other rows.
         """
         privacy = self.spec.privacy
-        return self.place.row_key() if self.spec.exact else seeded_key(privacy.seed or 0)
+        return self.place.row_secret() if self.spec.exact else seeded_secret(privacy.seed or 0)
 
     def encode(self, domain: Domain) -> MarginalSource:
         """Return the private table as marginals, once each of its records is in the domain."""
         unit = self.spec.privacy.protection.unit
-        row_key = None if unit is None else self.row_key()
-        counted = self.spec.private.counted(domain, unit, row_key, self.spec.marginals(domain))
+        row_secret = None if unit is None else self.row_secret()
+        counted = self.spec.private.counted(domain, unit, row_secret, self.spec.marginals(domain))
         return self._not_empty(counted)
 
     def _not_empty(self, private: MarginalSource) -> MarginalSource:

@@ -46,7 +46,7 @@ class ReleaseFolder:
     ``certificate.json`` the promises of the release and its cost, for verification
     ``certificate.html`` the same, for reading
     ``restricted/``      files that may not leave: errors measured without noise, in ``row_limit/``
-                         the key that chose which rows of a person were kept, and in ``failures/``
+                         the secret that chose which rows of a person are kept, and in ``failures/``
                          why attempts to open the private table failed
     ===================  =========================================================================
 

@@ -24,7 +24,7 @@ from jam_dagster.privacy.private_store import (
     stored_secret,
 )
 from jam_dagster.release.run import ReleaseRun, identity_in, read_run, write_run
-from jam_dagster.tables.codes.privacy_unit import KEY_BYTES, secret_key
+from jam_dagster.tables.codes.privacy_unit import SECRET_BYTES, new_secret
 from jam_dagster.tables.codes.table import EncodedTable, digest_of
 
 if TYPE_CHECKING:
@@ -149,13 +149,13 @@ class Place:
         return None
 
     @property
-    def has_row_key(self) -> bool:
+    def has_row_secret(self) -> bool:
         """Whether the secret that decides which rows of a person are kept is here."""
         return True
 
-    def row_key(self) -> bytes:
+    def row_secret(self) -> bytes:
         """Return the secret that decides which rows of a person are kept, made the first time."""
-        return secret_key()
+        return new_secret()
 
     def begin(self, data: Fingerprint, *, drawn: bool) -> None:
         """Keep the fingerprint of the inputs, or check that they are still the same.
@@ -191,7 +191,7 @@ class FilePlace(Place):
     The run is stored once, in a folder of its own: among the files of ``--out``, or as an asset.
     Only readers of the private table may see two further folders: `private`, the private store, has
     the digest of the table of each release, and `restricted`, the release's own, the causes of its
-    failures and the key that chooses rows. A step that only reads gives neither of them, nor
+    failures and the secret that chooses rows. A step that only reads gives neither of them, nor
     `spec` and `domain`.
     """
 
@@ -304,30 +304,30 @@ class FilePlace(Place):
         return SourceBinding.of(secret, identity, template=template, table=table)
 
     @property
-    def has_row_key(self) -> bool:
+    def has_row_secret(self) -> bool:
         """Whether the secret that decides which rows of a person are kept is here."""
-        return self._kept_row_key() is not None
+        return self._kept_row_secret() is not None
 
-    def row_key(self) -> bytes:
+    def row_secret(self) -> bytes:
         """Return the secret that decides which rows of a person are kept.
 
         It is kept for the edition and partition from the start of the release, so that a resumed
         release keeps the same rows.
         """
-        return self._row_key
+        return self._row_secret
 
     @cached_property
-    def _row_key(self) -> bytes:
-        return self._kept_row_key() or secret_key()
+    def _row_secret(self) -> bytes:
+        return self._kept_row_secret() or new_secret()
 
-    def _kept_row_key(self) -> bytes | None:
-        path = self._row_key_file
+    def _kept_row_secret(self) -> bytes | None:
+        path = self._row_secret_file
         secret = path.read_bytes() if path.exists() else b""
         # A damaged secret is not used: an empty one could be guessed.
-        return bytes(secret) if len(secret) == KEY_BYTES else None
+        return bytes(secret) if len(secret) == SECRET_BYTES else None
 
     @property
-    def _row_key_file(self) -> Path | UPath:
+    def _row_secret_file(self) -> Path | UPath:
         which = json.dumps([self._release_id.edition, self._release_id.partition])
         name = f"{hashlib.sha256(which.encode()).hexdigest()[:16]}.key"
         return _given(self._restricted) / "row_limit" / name
@@ -347,8 +347,8 @@ class FilePlace(Place):
             self._write_private(self._inputs_file, json.dumps(kept).encode())
         spec = self._spec
         if known and spec is not None and spec.privacy.protection.unit is not None:
-            # The release is claimed by this run, so no other run brings another key meanwhile.
-            self._write_private(self._row_key_file, self._row_key)
+            # The release is claimed by this run, so no other run brings another secret meanwhile.
+            self._write_private(self._row_secret_file, self._row_secret)
         described = json.dumps(self._described(data), indent=2) + "\n"
         self._write(self._description, described.encode())
         if self._exact:

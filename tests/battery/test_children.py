@@ -10,7 +10,7 @@ import pytest
 
 from jam_dagster.privacy import Neighbours, SeededNoise
 from jam_dagster.tables import Domain, EncodedTable, encode
-from jam_dagster.tables.codes.privacy_unit import seeded_key
+from jam_dagster.tables.codes.privacy_unit import seeded_secret
 from jam_dagster.tables.codes.roots import roots_with_children
 from jam_dagster.tables.domain.children import Link
 from tests.battery.listening import Listening
@@ -23,7 +23,7 @@ RELATION = Neighbours("add_remove")
 
 
 def rows(households: pd.DataFrame, persons: pd.DataFrame) -> EncodedTable:
-    flat = roots_with_children(households, persons, LINK, seeded_key(1))
+    flat = roots_with_children(households, persons, LINK, seeded_secret(1))
     return encode(flat, DOMAIN, private=True)
 
 

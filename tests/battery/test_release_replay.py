@@ -268,7 +268,7 @@ def test_whether_there_is_anybody_changes_nothing_that_is_released(
     if unit:
         one = one.assign(who="p1")
         changes = {"neighbours": "replace_one", "privacy_unit": "who", "max_rows": 2}
-        monkeypatch.setattr("jam_dagster.release.place.secret_key", lambda: bytes(32))
+        monkeypatch.setattr("jam_dagster.release.place.new_secret", lambda: bytes(32))
     given: dict[str, Any] = {"report": False, "source": source, **changes}
     first = Listening(Exact(4))
     before = released(tmp_path / "a", one, first, monkeypatch, **given)

@@ -35,7 +35,7 @@ from jam_dagster.mechanisms.loops.rows import sample_rows
 from jam_dagster.mechanisms.loops.transcript import sampling_generator
 from jam_dagster.models.graphical.fit import make_estimator
 from jam_dagster.privacy import Kind, Ledger
-from jam_dagster.privacy.private_store import SOURCE_KEY_FILE
+from jam_dagster.privacy.private_store import BINDING_FILE
 from jam_dagster.privacy.shares import EVALUATION
 from jam_dagster.tables import Domain, MarginalSource, decode
 from jam_dagster.tables.sources.dialect import Dialect
@@ -74,7 +74,7 @@ class Released:
     def move_in(self, patch: pytest.MonkeyPatch) -> None:
         """Work in its folder; the tables have moved with it, which the ledger is told."""
         patch.chdir(self.home)
-        bind_again(self.ledger, Path("priv.csv"), Path("ledger.db-private") / SOURCE_KEY_FILE)
+        bind_again(self.ledger, Path("priv.csv"), Path("ledger.db-private") / BINDING_FILE)
 
     def forge(self, change: Callable[[Certificate], Certificate] = lambda it: it) -> None:
         """Change the certificate as somebody would who makes it fit itself and the files again."""

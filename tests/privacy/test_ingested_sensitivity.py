@@ -1,8 +1,8 @@
 """Sensitivities from the raw rows on: limit to k rows a person, encode, count, score.
 
 Tables of several rows a person, and neighbours in which one person is replaced, or is not there,
-go through the ingestion that a release has. With one key for both, every statistic may move as far
-as is claimed for k rows, and it does.
+go through the ingestion that a release has. With one secret for both, every statistic may move as
+far as is claimed for k rows, and it does.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from jam_dagster.mechanisms.loops.scores import l1_distance
 from jam_dagster.privacy import Neighbours
 from jam_dagster.tables import Domain, PrivacyUnit, SqlSource, encode
 from jam_dagster.tables.codes.marginals import MarginalSource
-from jam_dagster.tables.codes.privacy_unit import seeded_key
+from jam_dagster.tables.codes.privacy_unit import seeded_secret
 from tests.postgres import PostgresServer
 from tests.privacy.neighbours import RELATIONS, candidate_scores
 
@@ -97,7 +97,7 @@ def moved(
 
 
 def ingested(table: pd.DataFrame, k: int, pair: int) -> MarginalSource:
-    return encode(PrivacyUnit("who", k).limit(table, seeded_key(pair)), DOMAIN)
+    return encode(PrivacyUnit("who", k).limit(table, seeded_secret(pair)), DOMAIN)
 
 
 @pytest.mark.parametrize("relation", RELATIONS, ids=Neighbours.describe)
@@ -123,7 +123,7 @@ def test_what_postgresql_gives_moves_no_further(
             postgres.url("postgres"),
             f"select * from (values {rows}) t ({', '.join(map(str, table))})",
         )
-        return source.counted(DOMAIN, PrivacyUnit("who", k), seeded_key(pair), CLIQUES)
+        return source.counted(DOMAIN, PrivacyUnit("who", k), seeded_secret(pair), CLIQUES)
 
     found = changes(relation, counted, 25)
     assert found["l1"] == relation.marginal_l1

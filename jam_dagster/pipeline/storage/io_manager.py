@@ -22,7 +22,7 @@ from jam_dagster.pipeline.dagster_internals import escape_dotdot_segments, escap
 from jam_dagster.pipeline.storage.formats import FORMATS, TABLE, Format
 from jam_dagster.pipeline.storage.kept_hashes import KeptHashes
 from jam_dagster.pipeline.yaml.configuration import NOTHING_DONE
-from jam_dagster.tables.codes.privacy_unit import secret_key
+from jam_dagster.tables.codes.privacy_unit import new_secret
 from jam_dagster.tables.domain.columns import with_texts
 from jam_dagster.tables.sources.table_file import TableFile
 
@@ -148,10 +148,10 @@ class ReleaseStore(dg.UPathIOManager):
         if not path.exists():
             self.make_directory(path.parent)
             with self.modes():
-                write_once(path, secret_key())
+                write_once(path, new_secret())
         with self._named("reading a secret"):
             found = bytes(path.read_bytes())
-        if len(found) != len(secret_key()):
+        if len(found) != len(new_secret()):
             raise SourceError(
                 f"The secret {'/'.join(parts)} of the private store is damaged: restore it from a"
                 f" copy. {NOTHING_DONE}"

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from jam_dagster.pipeline.storage.formats import CODES
-from jam_dagster.privacy.private_store import SOURCE_KEY_FILE, failure_of
+from jam_dagster.privacy.private_store import BINDING_FILE, failure_of
 from jam_dagster.release.place import (
     DRAWS,
     FilePlace,
@@ -69,7 +69,7 @@ class StorePlace(FilePlace):
         self._closed.write(path, content)
 
     def _source_secret(self, *, make: bool) -> bytes:
-        return self._closed.secret(SOURCE_KEY_FILE)
+        return self._closed.secret(BINDING_FILE)
 
     def _run_modes(self) -> AbstractContextManager[None]:
         return self._run_store.modes()

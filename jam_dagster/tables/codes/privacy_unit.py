@@ -1,10 +1,10 @@
 """The privacy unit: the persons of a private table, and the limit on each person's rows.
 
 Sensitivities for k rows a person hold only if no person has more, so ingestion keeps at most k rows
-of each person. A secret key chooses the rows, person by person: each row has a ticket, a keyed hash
+of each person. A secret chooses the rows, person by person: each row has a ticket, a keyed hash
 of the person and of the row (see `LimitedRows`), and the rows with the k smallest tickets stay. For
-a fixed key, the kept rows of one person therefore depend on no other person's
-rows: neighbouring tables stay neighbours, with at most k rows between them. The same key keeps the
+a fixed secret, the kept rows of one person therefore depend on no other person's
+rows: neighbouring tables stay neighbours, with at most k rows between them. One secret keeps the
 same rows of the same table, so an interrupted release resumes with its original rows.
 """
 
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 LARGEST_LIMIT = 1_000_000
 """The largest value of `max_rows`."""
 
-KEY_BYTES = 32
-"""Length of the key that chooses the rows to keep."""
+SECRET_BYTES = 32
+"""Length of the secret that chooses the rows to keep."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class PrivacyUnit:
                 " drafted from it). Nothing was charged."
             )
 
-    def limit(self, table: pd.DataFrame, key: bytes) -> pd.DataFrame:
+    def limit(self, table: pd.DataFrame, secret: bytes) -> pd.DataFrame:
         """Return a private table with at most k rows a person, and without the column.
 
         The ticket of a row is that of its index among the person's rows.
@@ -101,7 +101,7 @@ class PrivacyUnit:
         ----------
         table
             One row a record.
-        key
+        secret
             Chooses the rows to keep; secret, or derived from the seed in research.
 
         Returns
@@ -120,7 +120,7 @@ class PrivacyUnit:
         numbers = persons.of(table)
         with private_values():
             same = np.zeros((len(numbers), 2), np.uint64)
-            kept = _kept(numbers, same, persons.texts, self.max_rows, key)
+            kept = _kept(numbers, same, persons.texts, self.max_rows, secret)
             return table.loc[kept, table.columns != self.column].reset_index(drop=True)
 
     def check_column(self, table: pd.DataFrame) -> None:
@@ -199,8 +199,8 @@ class LimitedRows:
     rows in another order each time.
     """
 
-    def __init__(self, unit: PrivacyUnit, key: bytes) -> None:
-        self._unit, self._key = unit, key
+    def __init__(self, unit: PrivacyUnit, secret: bytes) -> None:
+        self._unit, self._secret = unit, secret
         self._persons = PersonNumbers(unit)
         self._numbers = [np.empty(0, np.int64)]
         self._contents = [np.empty((0, 2), np.uint64)]
@@ -223,7 +223,7 @@ class LimitedRows:
         hash with a probability of 2^-96.
         """
         names = len(encoded.columns)
-        secret = hashlib.shake_256(b"jam row codes\0" + self._key).digest(16 * names)
+        secret = hashlib.shake_256(b"jam row codes\0" + self._secret).digest(16 * names)
         content = np.zeros((encoded.records, 2), np.uint64)
         multiples = np.frombuffer(secret, "<u8").reshape(names, 2).astype(np.uint64)
         for codes, pair in zip(encoded.columns, multiples, strict=True):
@@ -234,7 +234,7 @@ class LimitedRows:
         """Return which of all rows stay, shape (rows,)."""
         numbers, contents = np.concatenate(self._numbers), np.concatenate(self._contents)
         with private_values():
-            return _kept(numbers, contents, self._persons.texts, self._unit.max_rows, self._key)
+            return _kept(numbers, contents, self._persons.texts, self._unit.max_rows, self._secret)
 
 
 def persons_in(batch: Batch, unit: PrivacyUnit) -> pd.Series[Any]:
@@ -259,7 +259,7 @@ def _kept(
     contents: npt.NDArray[np.uint64],
     texts: list[str],
     most: int,
-    key: bytes,
+    secret: bytes,
 ) -> npt.NDArray[np.bool_]:
     """Return a mask of the rows to keep, given each row's person and content, and the persons."""
     rows = np.bincount(persons, minlength=len(texts))
@@ -271,7 +271,7 @@ def _kept(
     for person in np.flatnonzero(rows > most):
         own = order[begin : begin + rows[person]]
         begin += len(own)
-        drawn = tickets(texts[person], _places(contents[own]), key)
+        drawn = tickets(texts[person], _places(contents[own]), secret)
         kept[own[np.argsort(drawn, kind="stable")[:most]]] = True
     return kept
 
@@ -285,9 +285,9 @@ def _places(contents: npt.NDArray[np.uint64]) -> Iterator[bytes]:
         yield content + place.to_bytes(8, "little")
 
 
-def tickets(person: str, rows: Iterable[bytes], key: bytes) -> npt.NDArray[np.uint64]:
+def tickets(person: str, rows: Iterable[bytes], secret: bytes) -> npt.NDArray[np.uint64]:
     """Return a keyed hash of the person and of each of the person's rows, texts of one length."""
-    by_person = hashlib.blake2b(key=key, digest_size=8, person=b"jam row limit")
+    by_person = hashlib.blake2b(key=secret, digest_size=8, person=b"jam row limit")
     by_person.update(person.encode("utf-8", "surrogatepass"))
     digests = bytearray()
     for row in rows:
@@ -298,13 +298,13 @@ def tickets(person: str, rows: Iterable[bytes], key: bytes) -> npt.NDArray[np.ui
     return np.frombuffer(bytes(digests), np.dtype("<u8")).astype(np.uint64)
 
 
-def secret_key() -> bytes:
-    """Return a new key from the system's secure generator."""
-    return secrets.token_bytes(KEY_BYTES)
+def new_secret() -> bytes:
+    """Return a new secret from the system's secure generator."""
+    return secrets.token_bytes(SECRET_BYTES)
 
 
-def seeded_key(seed: int) -> bytes:
-    """Return the key for research, a function of the seed."""
+def seeded_secret(seed: int) -> bytes:
+    """Return the secret for research, a function of the seed."""
     return hashlib.blake2b(
-        str(seed).encode(), digest_size=KEY_BYTES, person=b"jam row seed"
+        str(seed).encode(), digest_size=SECRET_BYTES, person=b"jam row seed"
     ).digest()

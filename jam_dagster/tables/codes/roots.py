@@ -44,7 +44,7 @@ def roots_with_children(
     roots: pd.DataFrame,
     children: pd.DataFrame,
     link: Link,
-    key: bytes,
+    secret: bytes,
     *,
     private: bool = True,
     fits: Domain | None = None,
@@ -72,10 +72,10 @@ def roots_with_children(
     with private_values() if private else nullcontext():
         identifiers = each_value(roots[link.key], _key_text, None)
         named = roots.assign(**{link.key: identifiers, _ROOT: np.arange(len(roots))})
-        limited = unit.limit(named, key)
+        limited = unit.limit(named, secret)
         kept = identifiers[limited.pop(_ROOT).to_numpy()]
         owners = _owners(kept, children[link.key])
-        chosen, number = _two_children(kept, owners, key)
+        chosen, number = _two_children(kept, owners, secret)
     if not private and len(children) and not number.any():
         raise InputError(
             f"no row of the public table {link.table!r} has the {link.key!r} of a row of its root"
@@ -155,7 +155,7 @@ def _owners(roots: npt.NDArray[Any], keys: pd.Series[Any]) -> npt.NDArray[np.int
 
 
 def _two_children(
-    roots: npt.NDArray[Any], owners: npt.NDArray[np.intp], key: bytes
+    roots: npt.NDArray[Any], owners: npt.NDArray[np.intp], secret: bytes
 ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.int64]]:
     """Return the rows of two children of each root, -1 for none, and the number of its children."""
     order = np.argsort(owners, kind="stable")
@@ -167,7 +167,7 @@ def _two_children(
     for root in np.flatnonzero(number > 1):
         own = order[starts[root] : starts[root + 1]]
         places = (place.to_bytes(8, "little") for place in range(len(own)))
-        shuffled = np.argsort(tickets(roots[root], places, key), kind="stable")
+        shuffled = np.argsort(tickets(roots[root], places, secret), kind="stable")
         chosen[:, root] = own[shuffled[: len(SLOTS)]]
     return chosen, number
 

@@ -145,7 +145,7 @@ class Source(ABC):
         self,
         domain: Domain,
         unit: PrivacyUnit | None,
-        key: bytes | None,
+        secret: bytes | None,
         cliques: Iterable[Clique] = (),
     ) -> MarginalSource:
         """Return the private table as marginals, once each of its records is in the domain.
@@ -154,7 +154,7 @@ class Source(ABC):
         ----------
         domain
             The values that each column may hold.
-        unit, key
+        unit, secret
             The privacy unit, and the secret that decides which rows of a person are kept; None:
             every record is a person of its own.
         cliques
@@ -166,12 +166,12 @@ class Source(ABC):
             As for `read` and `jam_dagster.tables.encode`.
         """
         check_records_only(self, unit is not None)
-        if unit is not None and key is None:
+        if unit is not None and secret is None:
             raise SpecificationError(
-                "the rows of a person are limited by a secret key: give it with the privacy unit"
+                "the rows of a person are limited by a secret: give it with the privacy unit"
             )
         with redacted("reading and encoding the private table"):
-            limit = None if unit is None or key is None else (unit, key)
+            limit = None if unit is None or secret is None else (unit, secret)
             return self._counted(domain, limit, tuple(cliques))
 
     def batches(self, columns: Sequence[str]) -> Generator[Batch, None, None]:

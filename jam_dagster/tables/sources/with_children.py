@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from jam_dagster.common.redaction import redacted
 from jam_dagster.errors import SpecificationError
 from jam_dagster.tables.codes.encode import encode
-from jam_dagster.tables.codes.privacy_unit import PrivacyUnit, seeded_key
+from jam_dagster.tables.codes.privacy_unit import PrivacyUnit, seeded_secret
 from jam_dagster.tables.codes.roots import roots_with_children
 from jam_dagster.tables.domain.children import Link
 from jam_dagster.tables.sources.identity import canonical
@@ -65,21 +65,21 @@ class WithChildren(Source):
 
     def read(self, *, private: bool) -> pd.DataFrame:
         """Read both tables, and return a row a root (see `roots_with_children`)."""
-        return self._read(seeded_key(0), private=private)
+        return self._read(seeded_secret(0), private=private)
 
-    def _read(self, key: bytes, *, private: bool, fits: Domain | None = None) -> pd.DataFrame:
+    def _read(self, secret: bytes, *, private: bool, fits: Domain | None = None) -> pd.DataFrame:
         if private and any(one.is_shifted for one in self.parts):
             raise SpecificationError(SHIFTED_PRIVATE)
         roots, children = (one.read(private=private) for one in self.parts)
-        return roots_with_children(roots, children, self.link, key, private=private, fits=fits)
+        return roots_with_children(roots, children, self.link, secret, private=private, fits=fits)
 
     def _counted(
         self, domain: Domain, limit: Limit | None, cliques: Sequence[Clique]
     ) -> MarginalSource:
         with redacted("reading the private tables"):
-            key = seeded_key(0) if limit is None else limit[1]
+            secret = seeded_secret(0) if limit is None else limit[1]
             child = None if domain.children is None else domain.children.domain
-            records = self._read(key, private=True, fits=child)
+            records = self._read(secret, private=True, fits=child)
         with redacted("encoding the private table"):
             return encode(records, domain, private=True)
 

@@ -14,7 +14,7 @@ from jam_dagster.tables.codes.roots import (
 )
 from jam_dagster.tables.domain.children import Link
 
-KEY = bytes(32)
+SECRET = bytes(32)
 LINK = Link("persons", "id", 4)
 DOMAIN = Domain.from_sizes({"region": 2}).with_children(
     LINK, Domain.from_sizes({"job": 5, "sex": 2})
@@ -44,10 +44,10 @@ def same_jobs(persons: pd.DataFrame) -> float:
 
 def test_a_row_depends_on_its_own_household_alone() -> None:
     roots, persons = households(200, 1)
-    whole = roots_with_children(roots, persons, LINK, KEY)
+    whole = roots_with_children(roots, persons, LINK, SECRET)
     for some in (slice(0, 1), slice(50, 120)):
         part = roots.iloc[some]
-        alone = roots_with_children(part, persons[persons.id.isin(part.id)], LINK, KEY)
+        alone = roots_with_children(part, persons[persons.id.isin(part.id)], LINK, SECRET)
         pd.testing.assert_frame_equal(
             alone, whole.iloc[some].reset_index(drop=True), check_dtype=False
         )
@@ -55,7 +55,7 @@ def test_a_row_depends_on_its_own_household_alone() -> None:
 
 def test_the_two_are_persons_of_the_household_and_their_number_is_its_own() -> None:
     roots, persons = households(300, 2)
-    flat = roots_with_children(roots, persons, LINK, KEY)
+    flat = roots_with_children(roots, persons, LINK, SECRET)
     assert flat["persons"].tolist() == [int((persons.id == one).sum()) for one in roots.id]
     for row, household in enumerate(roots.id):
         jobs = persons.job[persons.id == household].tolist()
@@ -72,7 +72,7 @@ def test_every_pair_of_persons_is_as_likely_in_both_orders() -> None:
     roots = pd.DataFrame({"id": range(number), "region": 0})
     persons = pd.DataFrame({"id": np.repeat(range(number), 4), "job": [0, 1, 2, 3] * number})
     persons["sex"] = 0
-    flat = roots_with_children(roots, persons, LINK, KEY)
+    flat = roots_with_children(roots, persons, LINK, SECRET)
     counts = pd.crosstab(flat["persons.1.job"], flat["persons.2.job"]).to_numpy()
     assert (np.diag(counts) == 0).all()
     expected = number / 12
@@ -85,7 +85,7 @@ def test_a_household_of_many_keeps_the_largest_number_by_chance_and_not_by_order
         {"id": np.repeat(range(400), 9), "job": [0, 0, 0, 0, 4, 4, 4, 4, 4] * 400}
     )
     persons["sex"] = 0
-    flat = roots_with_children(roots, persons, LINK, KEY)
+    flat = roots_with_children(roots, persons, LINK, SECRET)
     assert set(flat["persons"]) == {4}
     # 5 of 9, within five standard deviations.
     assert abs((flat["persons.1.job"] == 4).mean() - 5 / 9) < 5 * 0.5 / 20
@@ -93,11 +93,11 @@ def test_a_household_of_many_keeps_the_largest_number_by_chance_and_not_by_order
 
 def test_orphans_and_second_rows_of_a_root_leave_no_trace() -> None:
     roots, persons = households(50, 3)
-    flat = roots_with_children(roots, persons, LINK, KEY)
+    flat = roots_with_children(roots, persons, LINK, SECRET)
     strays = pd.DataFrame({"id": [-5, None, -6], "job": [9, 9, 9], "sex": [9, 9, 9]})
-    more = roots_with_children(roots, pd.concat([strays, persons]), LINK, KEY)
+    more = roots_with_children(roots, pd.concat([strays, persons]), LINK, SECRET)
     assert more.astype(object).fillna(-1).equals(flat.astype(object).fillna(-1))
-    twice = roots_with_children(pd.concat([roots, roots]), persons, LINK, KEY)
+    twice = roots_with_children(pd.concat([roots, roots]), persons, LINK, SECRET)
     assert len(twice) == 50
     assert encode(more, DOMAIN).records == 50
 
@@ -107,9 +107,9 @@ def test_a_root_without_a_key_is_refused_without_a_name() -> None:
     broken = roots.astype(object)
     broken.loc[2, "id"] = None
     with pytest.raises(PrivateValuesError):
-        roots_with_children(broken, persons, LINK, KEY)
+        roots_with_children(broken, persons, LINK, SECRET)
     with pytest.raises(InputError, match="no column 'id'"):
-        roots_with_children(roots, persons.drop(columns="id"), LINK, KEY)
+        roots_with_children(roots, persons.drop(columns="id"), LINK, SECRET)
 
 
 def test_codes_tell_a_missing_value_from_no_child() -> None:
@@ -119,7 +119,7 @@ def test_codes_tell_a_missing_value_from_no_child() -> None:
     )
     roots = pd.DataFrame({"id": [1, 2, 3], "region": [0, 1, 0]})
     persons = pd.DataFrame({"id": [1, 3, 3], "job": [None, "a", "b"]})
-    codes = encode(roots_with_children(roots, persons, LINK, KEY), domain)
+    codes = encode(roots_with_children(roots, persons, LINK, SECRET), domain)
     assert codes.column("persons.1.job")[:2].tolist() == [2, 3]
     assert sorted([codes.column(f"persons.{slot}.job")[2] for slot in (1, 2)]) == [0, 1]
     assert codes.column("persons.2.job")[:2].tolist() == [3, 3]
@@ -127,7 +127,7 @@ def test_codes_tell_a_missing_value_from_no_child() -> None:
 
 def test_two_tables_come_back_with_whole_keys_and_the_pairs_of_siblings() -> None:
     roots, persons = households(4000, 5)
-    codes = encode(roots_with_children(roots, persons, LINK, KEY), DOMAIN)
+    codes = encode(roots_with_children(roots, persons, LINK, SECRET), DOMAIN)
     rng = np.random.default_rng(0)
     made, children = decode_two(exchanged(codes, rng), rng)
     assert made["id"].tolist() == list(range(1, 4001))
@@ -150,7 +150,7 @@ def test_later_persons_have_the_shares_of_their_region() -> None:
     # In one region most households have the last job.
     moved = persons["id"].isin(roots.id[roots.region == 1]) & (persons["job"] < 2)
     persons.loc[moved, "job"] = 4
-    codes = encode(roots_with_children(roots, persons, LINK, KEY), DOMAIN)
+    codes = encode(roots_with_children(roots, persons, LINK, SECRET), DOMAIN)
     rng = np.random.default_rng(0)
     made, children = decode_two(exchanged(codes, rng), rng)
 
@@ -165,7 +165,7 @@ def test_later_persons_have_the_shares_of_their_region() -> None:
 
 def test_the_two_slots_count_alike() -> None:
     roots, persons = households(4000, 6)
-    flat = roots_with_children(roots, persons, LINK, KEY)
+    flat = roots_with_children(roots, persons, LINK, SECRET)
     # As a model may have it: one job only in the second slot.
     flat.loc[flat["persons"] >= 2, "persons.2.job"] = 4
     codes = exchanged(encode(flat, DOMAIN), np.random.default_rng(0))
@@ -187,7 +187,7 @@ def test_no_marginal_is_of_both_children_but_their_pairs() -> None:
 @pytest.mark.parametrize("number", [1, 80])
 def test_two_tables_are_encoded_as_the_rows_that_they_are_of(number: int) -> None:
     roots, persons = households(80, 6)
-    flat = roots_with_children(roots.head(number), persons, LINK, KEY)
+    flat = roots_with_children(roots.head(number), persons, LINK, SECRET)
     codes = encode(flat, DOMAIN, private=False)
     again = encode_two(*decode_two(codes, np.random.default_rng(0)), DOMAIN)
     for one, other in zip(codes.columns, again.columns, strict=True):

@@ -140,7 +140,7 @@ def test_a_fault_of_a_value_leaves_no_folder(
 
 
 def test_rows_of_a_person_are_limited_in_any_order(tmp_path: Path) -> None:
-    path, unit, key = str(tmp_path / "visits.duckdb"), PrivacyUnit("who", 2), b"k" * 32
+    path, unit, secret = str(tmp_path / "visits.duckdb"), PrivacyUnit("who", 2), b"k" * 32
     with duckdb.connect(path) as made:
         made.execute(
             "create table visits as select i % 40 who, ['f', 'm', 'x'][1 + i * i % 3] sex,"
@@ -149,13 +149,13 @@ def test_rows_of_a_person_are_limited_in_any_order(tmp_path: Path) -> None:
     orders = ("i", "-i", "hash(i)")
     columns = "select who, sex, age, year from (select *, row_number() over () i from visits)"
     sources = [DuckDbSource(path, f"{columns} order by {order}") for order in orders]
-    first, *others = (source.counted(DOMAIN, unit, key, ASKED) for source in sources)
+    first, *others = (source.counted(DOMAIN, unit, secret, ASKED) for source in sources)
     assert first.records == sources[0].count_records(unit) == 80
     for found in others:
         for clique in ASKED:
             assert (found.marginal(clique) == first.marginal(clique)).all()
     with pytest.raises(InputError, match="no column 'name'"):
-        sources[0].counted(DOMAIN, PrivacyUnit("name"), key)
+        sources[0].counted(DOMAIN, PrivacyUnit("name"), secret)
 
 
 def test_identities(database: str) -> None:

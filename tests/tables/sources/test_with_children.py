@@ -23,7 +23,7 @@ PERSON = {"job": {"values": [0, 1]}, "sex": {"values": ["a", "b"], "nullable": T
 DOMAIN = Domain.from_dict({"attributes": {"region": {"values": [0, 1]}}}).with_children(
     LINK, Domain.from_dict({"attributes": PERSON})
 )
-KEY = bytes(range(32))
+SECRET = bytes(range(32))
 NO_FLOAT = 2**53
 """Larger numbers are no floats, which a column with a gap would become."""
 
@@ -51,7 +51,7 @@ def stored(frame: pd.DataFrame, kind: str, name: str) -> Source:
 
 
 def codes(roots: Source, children: Source, link: Link = LINK) -> list[list[int]]:
-    counted = WithChildren(roots, children, link).counted(DOMAIN, PrivacyUnit(link.key), KEY)
+    counted = WithChildren(roots, children, link).counted(DOMAIN, PrivacyUnit(link.key), SECRET)
     return [column.tolist() for column in counted.columns]  # type: ignore[attr-defined]
 
 
