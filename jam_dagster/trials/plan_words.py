@@ -31,7 +31,7 @@ def known_in_words(known: Known) -> dict[str, str]:
     if size.counted_cells is not None:
         lines["Counting"] = (
             f"one pass into {size.blocks:,} blocks of {size.counted_cells:,} cells,"
-            f" {8e-6 * size.counted_cells:,.0f} MB; a database that counts sends those that occur"
+            f" {8e-6 * size.counted_cells:,.0f} MB; Spark sends those that occur"
         )
     if size.last_limit_mb is not None:
         lines["Model"] = (

@@ -1,1 +1,1 @@
-"""The ledger in Dagster: resource, payment, labels, refusals, automation."""
+"""The ledger in Dagster: resource, labels, refusals, automation."""
