@@ -94,7 +94,7 @@ def run_once(
         # A release's noise has no seed.
         **({"seed": seed} if setting.noise == "numpy" else {}),
         "degree": arguments.degree,
-        "evaluate": "exact",
+        "evaluation_mode": "exact",
     }
     settings = {
         "rounds": arguments.rounds,

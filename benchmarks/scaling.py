@@ -150,7 +150,7 @@ def run_once(folder: Path, point: Point, arguments: argparse.Namespace) -> dict[
         "noise": "numpy",
         "seed": arguments.seed,
         "degree": 3,
-        "evaluate": "exact",
+        "evaluation_mode": "exact",
     }
     settings = {
         "rounds": point.rounds,

@@ -85,7 +85,7 @@ def released(mechanism: str, seed: int) -> Tables:
         degree=2,
         noise="numpy",
         seed=seed,
-        evaluate="off",
+        evaluation_mode="off",
     )
     assert made.children is not None
     return made.table, made.children

@@ -1,12 +1,14 @@
 """The keys of a release's file, each declared once: type, default, limits, text, and its option.
 
 The command line, `jam_dagster.synthesize`, the scaffolded file, the YAML schema and the reference
-page all follow from here. The module imports no table library, so that a help page is fast.
+page all follow from here. A section also says which of its keys contradict each other, and which
+have no effect. The module imports no table library, so that a help page is fast.
 """
 
 # Pydantic reads these annotations as types, so they are not postponed to strings.
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType, UnionType
@@ -17,6 +19,7 @@ from typing import (
     ClassVar,
     Literal,
     Self,
+    TypedDict,
     Union,
     cast,
     get_args,
@@ -33,10 +36,19 @@ from jam_dagster.common.choices import (
     NoiseName,
     Relation,
 )
-from jam_dagster.common.section import Count, Number, Positive, Section, Whole, readable
+from jam_dagster.common.section import (
+    ContradictionError,
+    Count,
+    Number,
+    Positive,
+    Section,
+    Whole,
+    readable,
+)
 from jam_dagster.errors import SpecificationError
 
 if TYPE_CHECKING:
+    from jam_dagster.mechanisms import Mechanism
     from jam_dagster.privacy import Budget, Protection
     from jam_dagster.tables import Domain, PrivacyUnit, Workload
 
@@ -60,27 +72,43 @@ Misfit = Literal["warn", "error"]
 
 @dataclass(frozen=True)
 class Option:
-    """How Python and the command line name a key.
+    """How Python and the command line have a key.
 
-    `panel` is the part of a help page that it is in, and `shown` the default in words. An empty
-    `name`, `flag` or `shown`, and no `kind`, mean that of the key or of the name.
+    `panel` is the part of a help page that it is in, and `shown` the default in words. The option
+    is named by the key's leaf; where that alone says nothing, by its whole path, or by that of the
+    section, whose one needed key it is. No `kind` means that of the key.
     """
 
     panel: str
-    name: str = ""
-    flag: str = ""
+    by: Literal["leaf", "path", "section"] = "leaf"
     metavar: str | None = None
     shown: str = ""
     kind: Any = None
 
 
-class UnitSpec(Section):
+class _Keys(Section):
+    """A section whose keys may have options."""
+
+    @classmethod
+    def named(cls, name: str) -> str:
+        """Return a key as an error names one that is missing, with its option."""
+        option = option_of(cls.where(name))
+        return f"{name!r} ({option.flag})" if option else repr(name)
+
+
+def named(path: str) -> str:
+    """Return a key as errors name it: where it is in a file, and its option."""
+    option = option_of(path)
+    return f"{path} ({option.flag})" if option else path
+
+
+class UnitSpec(_Keys):
     """The privacy unit, where it is not one record: a person with up to `max_rows` rows."""
 
     path: ClassVar[str] = "privacy.unit"
 
     column: Annotated[
-        str, Option(Panel.BUDGET, "privacy_unit", metavar="COLUMN", shown="every row is a person")
+        str, Option(Panel.BUDGET, "section", metavar="COLUMN", shown="every row is a person")
     ] = Field(
         min_length=1,
         description="column of the private table that identifies a person, where one may have"
@@ -114,7 +142,7 @@ def _text_or_whole(given: object) -> object:
     return given
 
 
-class PrivacySpec(Section):
+class PrivacySpec(_Keys):
     """The cost of a release, the protected unit, and the draws of its noise."""
 
     path: ClassVar[str] = "privacy"
@@ -178,8 +206,10 @@ class PrivacySpec(Section):
         if not isinstance(given, dict) or given.get("advantage") is None:
             return given
         if given.get("epsilon") is not None:
-            raise SpecificationError(
-                "privacy.epsilon and privacy.advantage say the same thing: remove one"
+            raise ContradictionError(
+                f"{named('privacy.epsilon')} and {named('privacy.advantage')} say the same thing:"
+                " remove one",
+                *("epsilon", "advantage"),
             )
         from jam_dagster.privacy import epsilon_from_advantage
 
@@ -196,8 +226,11 @@ class PrivacySpec(Section):
         if self.noise == "numpy" and self.seed is None:
             object.__setattr__(self, "seed", 0)
         if self.noise == "exact" and self.seed is not None:
-            raise SpecificationError(
-                "privacy.seed goes with privacy.noise numpy only: a release's noise has no seed."
+            raise ContradictionError(
+                f"{named('privacy.seed')} goes with privacy.noise numpy only: a release's noise has"
+                " no seed.",
+                "seed",
+                to=("noise",),
             )
         object.__setattr__(self, "edition", str(self.edition))
         try:
@@ -205,6 +238,16 @@ class PrivacySpec(Section):
         except SpecificationError as error:
             raise SpecificationError(f"privacy.{error}") from None
         return self
+
+    @property
+    def without_effect(self) -> dict[str, str]:
+        """The share of a number of rows that is public."""
+        if self.neighbours == "add_remove" or (self.unit is not None and self.unit.max_rows > 1):
+            return {}
+        return {
+            "records_share": "pays for measuring the number of private rows, which is public under"
+            " replace_one neighbours: drop it."
+        }
 
     @property
     def budget(self) -> "Budget":
@@ -222,7 +265,7 @@ class PrivacySpec(Section):
         return Protection(self.neighbours, unit, self.records_share)
 
 
-class WorkloadSpec(Section):
+class WorkloadSpec(_Keys):
     """The marginals that the release should preserve: all of one degree, or a list."""
 
     path: ClassVar[str] = "workload"
@@ -232,7 +275,7 @@ class WorkloadSpec(Section):
     )
     cliques: Annotated[
         list[list[str]] | None,
-        Option(Panel.MECHANISM, flag="--clique", metavar="A,B", kind=list[str], shown="none"),
+        Option(Panel.MECHANISM, metavar="A,B", kind=list[str], shown="none"),
     ] = Field(
         default=None,
         description="or a workload of these marginals, each by its attributes",
@@ -240,7 +283,7 @@ class WorkloadSpec(Section):
     )
     weights: Annotated[
         list[Number] | None,
-        Option(Panel.MECHANISM, flag="--weight", kind=list[float], shown="1 each"),
+        Option(Panel.MECHANISM, kind=list[float], shown="1 each"),
     ] = Field(
         default=None,
         description="a weight for each of the cliques, in their order",
@@ -250,16 +293,19 @@ class WorkloadSpec(Section):
     @model_validator(mode="after")
     def _one_form(self) -> Self:
         if (self.degree is None) == (self.cliques is None):
-            raise SpecificationError(
+            raise ContradictionError(
                 "workload needs either degree (such as 3: all three-way marginals) or cliques"
-                " (a list of lists of attributes)."
+                " (a list of lists of attributes).",
+                *("degree", "cliques"),
             )
         if self.cliques is not None and not self.cliques:
             raise SpecificationError("workload.cliques is empty: name at least one marginal.")
-        if self.weights is not None and (
-            self.cliques is None or len(self.weights) != len(self.cliques)
-        ):
-            raise SpecificationError("workload.weights needs one weight for each of its cliques.")
+        if self.weights is not None and len(self.weights) != len(self.cliques or ()):
+            raise ContradictionError(
+                f"{named('workload.weights')} needs one weight for each of its cliques.",
+                "weights",
+                to=("degree",),
+            )
         return self
 
     def build(self, domain: "Domain") -> "Workload":
@@ -292,7 +338,7 @@ def _off(value: object) -> object:
     return "off" if value is False else value
 
 
-class EvaluationSpec(Section):
+class EvaluationSpec(_Keys):
     """Whether and how the error on the private table is measured."""
 
     path: ClassVar[str] = "evaluation"
@@ -302,7 +348,7 @@ class EvaluationSpec(Section):
         BeforeValidator(_off),
         Option(
             Panel.EVALUATION,
-            "evaluate",
+            "path",
             shown="`private` for a release, `exact` for research",
             kind=EvaluationMode,
         ),
@@ -311,14 +357,14 @@ class EvaluationSpec(Section):
         description="how the errors are measured on the private table: `private` ones with noise,"
         " charged; `exact` ones are restricted, as the table is; or `off`",
     )
-    share: Annotated[Number, Option(Panel.EVALUATION, "evaluation_share")] = Field(
+    share: Annotated[Number, Option(Panel.EVALUATION, "path")] = Field(
         default=EVALUATION_SHARE,
         gt=0,
         lt=1,
         description="share of the release's rho that pays for private evaluation",
     )
     target: Annotated[
-        str | None, Option(Panel.EVALUATION, "evaluation_target", metavar="COLUMN", shown="none")
+        str | None, Option(Panel.EVALUATION, "path", metavar="COLUMN", shown="none")
     ] = Field(
         default=None,
         description="in mode `exact`, the column that classifiers predict: trained on each table,"
@@ -328,24 +374,34 @@ class EvaluationSpec(Section):
     @model_validator(mode="after")
     def _exact_target(self) -> Self:
         if self.target is not None and self.mode != "exact":
-            raise SpecificationError(
-                "evaluation.target tests on private records, without noise: set evaluation.mode to"
-                " exact (--evaluate exact), or remove target"
+            raise ContradictionError(
+                f"{named('evaluation.target')} tests on private records, without noise: set"
+                f" {named('evaluation.mode')} to exact, or remove target",
+                "target",
+                to=("mode",),
             )
         return self
 
+    @property
+    def without_effect(self) -> dict[str, str]:
+        """The share of an evaluation that costs nothing."""
+        if self.mode == "private":
+            return {}
+        return {
+            "share": "pays for private evaluation, which this is not: drop it, or set"
+            f" {named('evaluation.mode')} to 'private' instead of {self.mode!r}."
+        }
 
-class SamplingSpec(Section):
+
+class SamplingSpec(_Keys):
     """How rows are made of the model."""
 
     path: ClassVar[str] = "sampling"
 
-    search: Annotated[bool, Option(Panel.OUTPUT, flag="--search/--no-search", shown="--search")] = (
-        Field(
-            default=True,
-            description="swap sampled rows for others of the model, where that brings the workload"
-            " closer; free of budget",
-        )
+    search: Annotated[bool, Option(Panel.OUTPUT, shown="--search")] = Field(
+        default=True,
+        description="swap sampled rows for others of the model, where that brings the workload"
+        " closer; free of budget",
     )
 
 
@@ -363,7 +419,7 @@ class ChildrenSpec(Section):
     )
 
 
-class SpecificationKeys(Section):
+class SpecificationKeys(_Keys):
     """The keys of a specification. The packages of sources, domains, mechanisms say which exist."""
 
     release: Annotated[
@@ -512,6 +568,20 @@ class Key:
     option: Option
 
     @property
+    def name(self) -> str:
+        """The parameter in Python."""
+        keys = self.path.split(".")
+        return "_".join({"leaf": keys[-1:], "path": keys, "section": keys[:-1]}[self.option.by])
+
+    @property
+    def flag(self) -> str:
+        """The option of the command line: one of a list at a time, or both of a yes and no."""
+        name = self.name.replace("_", "-")
+        if self.kind is bool:
+            return f"--{name}/--no-{name}"
+        return f"--{name.removesuffix('s') if get_origin(self.kind) is list else name}"
+
+    @property
     def kind(self) -> Any:
         """The type of a value on the command line."""
         return self.option.kind or next(
@@ -539,18 +609,51 @@ def members(hint: Any) -> tuple[Any, ...]:
     return tuple(inner for one in get_args(hint) for inner in members(one))
 
 
-def _keys(section: type[Section], above: str = "") -> Iterator[tuple[str, Key]]:
+def _keys(section: type[Section], above: str = "") -> Iterator[Key]:
     for name, field in section.model_fields.items():
         nested = section_in(field.annotation)
         if nested is not None:
             yield from _keys(nested, f"{above}{name}.")
         for option in field.metadata:
             if isinstance(option, Option):
-                yield option.name or name, Key(above + name, field, option)
+                yield Key(above + name, field, option)
 
 
-OPTIONS = dict(_keys(ReleaseKeys))
+OPTIONS = {one.name: one for one in _keys(ReleaseKeys)}
 """The options of a release by their names in Python; a mechanism has settings of its own."""
+
+
+def option_of(path: str) -> Key | None:
+    """Return the option of a key, None if it has none."""
+    return next((one for one in OPTIONS.values() if one.path == path), None)
+
+
+class ReleaseOptions(TypedDict, total=False):
+    """The options of a release as type checkers read them; the keys say what each means."""
+
+    epsilon: float
+    advantage: float | None
+    delta: float
+    domain: "Domain | Mapping[str, Any] | str | os.PathLike[str] | None"
+    children: Mapping[str, Any] | str | None
+    dataset: str | None
+    release: str | None
+    edition: str | int
+    mechanism: "str | Mechanism | None"
+    settings: Mapping[str, Any] | None
+    degree: int | None
+    cliques: Sequence[Sequence[str]] | None
+    weights: Sequence[float] | None
+    noise: NoiseName
+    seed: int | None
+    evaluation_mode: EvaluationMode | None
+    evaluation_share: float | None
+    evaluation_target: str | None
+    neighbours: Relation
+    privacy_unit: str | None
+    max_rows: int | None
+    records_share: float | None
+    search: bool
 
 
 def sentence(text: str) -> str:

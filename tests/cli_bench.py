@@ -123,7 +123,7 @@ def definition(**attributes: object) -> Path:
 
 RESEARCH = ("--noise", "numpy")
 RELEASE = ("--ledger", "ledger.db", "--dataset", "people", "--no-report")
-NOISY = ("--epsilon", "0.4", "--evaluate", "private")
+NOISY = ("--epsilon", "0.4", "--evaluation-mode", "private")
 
 
 def lines(result: Result) -> list[str]:

@@ -37,7 +37,7 @@ def make_nasty_release(folder: Path) -> Made:
         nasty_domain().save(Path("domain.yaml"))
         nasty_table(300, 0).to_parquet("private.parquet")
         nasty_table(200, 1).to_parquet("public.parquet")
-        private = ("--private", "private.parquet", "--evaluate", "private", "--out", "out")
+        private = ("--private", "private.parquet", "--evaluation-mode", "private", "--out", "out")
         granted = ("--epsilon", "3", "--delta", "1e-9", "--records", "public", "--reason", "[/]")
         trials = ("--records", "300", "--seeds", "1", "--epsilons", "1", "--plot", "plan.html")
         for command in (

@@ -81,7 +81,7 @@ def _assert_nothing_leaked(*said: str) -> None:
 def test_a_release_leaks_no_value(run: Run, evaluate: str) -> None:
     _write_secret()
 
-    ran = run_process(*ARGUMENTS, "--evaluate", evaluate, "--report")
+    ran = run_process(*ARGUMENTS, "--evaluation-mode", evaluate, "--report")
 
     assert ran.returncode == 0, ran.stderr
     assert Path("out/report.html").exists()

@@ -145,7 +145,7 @@ def test_the_number_of_rows_is_told_nowhere(run: Run, neighbours: str, fails: bo
         table.loc[70_000, "job"] = 77
     table.to_csv("many.csv", index=False)
     command = [sys.executable, "-m", "jam_dagster.cli", *MANY, "--neighbours", neighbours]
-    command += ["--evaluate", "private", "--report", "--checks"]
+    command += ["--evaluation-mode", "private", "--report", "--checks"]
 
     # Exact noise meets the number itself in one run of 300, and says so rightly: try anew.
     for _ in range(5):

@@ -25,7 +25,7 @@ from tests.postgres import PostgresServer
 
 pytestmark = pytest.mark.slow
 
-OFF = ("--evaluate", "off")
+OFF = ("--evaluation-mode", "off")
 RAW = {"private": "people.csv", "public": "survey.csv", "domain": "raw.yaml"}
 ACKNOWLEDGE = ("ledger", "acknowledge", "--ledger", "ledger.db", "--dataset", "people", "--reason")
 REBIND = ("ledger", "rebind", "--ledger", "ledger.db", "--dataset", "people", "--reason")

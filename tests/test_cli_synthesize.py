@@ -179,7 +179,7 @@ def test_a_failed_check_fails_nothing(run: Run, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.slow
 def test_a_release_is_reported_in_two_editions(run: Run) -> None:
-    result = run(*synthesize(*RELEASE, "--report", "--evaluate", "exact"))
+    result = run(*synthesize(*RELEASE, "--report", "--evaluation-mode", "exact"))
 
     assert result.exit_code == 0, result.output
     assert f"Report{' ' * 14}{Path('out/report.html').resolve()}\n" in result.stdout
@@ -200,7 +200,7 @@ def test_a_release_is_reported_in_two_editions(run: Run) -> None:
     section = re.search(r'<section id="error">.*?</section>', page, re.DOTALL)
     assert section is not None
     assert not re.search(r"\d[.]\d|<svg|<table", section.group())
-    assert run(*synthesize(*RELEASE, "--report", "--evaluate", "off")).exit_code == 0
+    assert run(*synthesize(*RELEASE, "--report", "--evaluation-mode", "off")).exit_code == 0
     assert not Path("out/errors.json").exists()
     made = r"made on \d{4}-\d\d-\d\d \d\d:\d\d"
     unevaluated = Path("out", "report.html").read_text()
@@ -243,7 +243,7 @@ def test_no_exact_errors_are_left_of_a_release_that_is_not_certified(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     certify, restricted = Engine.certify, Path("out", "restricted")
-    exact = synthesize(*RELEASE, "--report", "--evaluate", "exact")
+    exact = synthesize(*RELEASE, "--report", "--evaluation-mode", "exact")
 
     def changed(*given: Any, **more: Any) -> Any:
         assert {path.name for path in restricted.glob("*.*")} == {"errors.json", "report.html"}
@@ -349,7 +349,7 @@ def test_a_charged_folder_is_not_overwritten(released: Run, other: tuple[str, ..
 
 @pytest.mark.slow
 def test_a_new_ledger_grants_what_the_release_asks_for(run: Run) -> None:
-    arguments = synthesize(*RELEASE, "--evaluate", "private", "--ledger", "new.db", "--json")
+    arguments = synthesize(*RELEASE, "--evaluation-mode", "private", "--ledger", "new.db", "--json")
     refused = run(*arguments).stderr
     assert "no grant says that it is public" in refused
     assert "let the new ledger's grant say so: --records-public" in " ".join(refused.split())
@@ -396,7 +396,7 @@ def test_what_research_makes_is_its_owners_alone(run: Run, before: str) -> None:
             path.chmod(0o755 if path.is_dir() else 0o644)
     mask = os.umask(0o022)
     try:
-        result = run(*synthesize(*RESEARCH, "--evaluate", "exact", "--report", "--checks"))
+        result = run(*synthesize(*RESEARCH, "--evaluation-mode", "exact", "--report", "--checks"))
         assert os.umask(0o022) == 0o022
     finally:
         os.umask(mask)

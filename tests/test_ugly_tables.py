@@ -53,7 +53,7 @@ def test_july_of_flights_is_released_with_june_as_the_public_table(
         degree=2,
         noise="numpy",
         seed=0,
-        evaluate="exact",
+        evaluation_mode="exact",
     )
     table = release.table
     assert list(table) == list(july)
@@ -92,7 +92,7 @@ def test_july_of_flights_has_less_error_than_june_at_epsilon_1(
         degree=2,
         noise="numpy",
         seed=seed,
-        evaluate="exact",
+        evaluation_mode="exact",
     )
     # Of 3,000 rows, 0.42 against 0.62; of the whole months the difference is larger.
     assert release.verdict.outcome == "better"
@@ -105,7 +105,13 @@ def test_no_value_comes_out_that_a_column_of_few_does_not_have() -> None:
     fair = fair.sample(len(fair), random_state=0)
     public, private = fair[:2000], fair[2000:]
     release = jam_dagster.synthesize(
-        private, public, epsilon=1.0, mechanism="tilt", degree=2, noise="numpy", evaluate="off"
+        private,
+        public,
+        epsilon=1.0,
+        mechanism="tilt",
+        degree=2,
+        noise="numpy",
+        evaluation_mode="off",
     )
     for name in public:
         if public[name].nunique() <= 100:
@@ -170,7 +176,7 @@ def test_stays_in_hotels_come_out_as_they_are_written(tmp_path: Path) -> None:
         degree=2,
         noise="numpy",
         seed=0,
-        evaluate="exact",
+        evaluation_mode="exact",
     )
     release.table.to_csv(tmp_path / "synthetic.csv", index=False)
     table = pd.read_csv(tmp_path / "synthetic.csv", dtype="str")

@@ -84,7 +84,7 @@ def with_release_options(command: Command) -> Command:
         if one.kind is not inspect.Parameter.VAR_KEYWORD
     }
     # A plan has no private table, so a command declares that option by itself.
-    shared = {name: _option(name, key) for name, key in OPTIONS.items() if name != "private"}
+    shared = {name: _option(key) for name, key in OPTIONS.items() if name != "private"}
     for name, annotation in {**shared, "settings": Annotated[list[str] | None, SETTINGS]}.items():
         parameters[name] = inspect.Parameter(
             name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation
@@ -96,11 +96,11 @@ def with_release_options(command: Command) -> Command:
     return command
 
 
-def _option(name: str, key: Key) -> Any:
+def _option(key: Key) -> Any:
     """Return the annotation of an option, as typer reads it."""
     again = " It may be given again." if get_origin(key.kind) is list else ""
     option = typer.Option(
-        key.option.flag or f"--{name.replace('_', '-')}",
+        key.flag,
         rich_help_panel=key.option.panel,
         help=sentence(key.field.description or "") + again,
         metavar=key.option.metavar,

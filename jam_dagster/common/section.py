@@ -6,7 +6,7 @@ Pydantic validates the values, and derives the JSON schema that the YAML files a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cache
 from typing import Annotated, Any, ClassVar, Self, TypeVar, get_type_hints
 
@@ -68,6 +68,25 @@ _BOUNDS = {
 }
 
 
+class ContradictionError(SpecificationError):
+    """Two keys of a section that do not go together.
+
+    Parameters
+    ----------
+    message
+        What is wrong.
+    *yields
+        The keys that give way where an option says the other one.
+    to
+        The keys that they give way to; by default each other.
+    """
+
+    def __init__(self, message: str, *yields: str, to: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.yields = yields
+        self.to = to or yields
+
+
 class Section(BaseModel):
     """A section of a specification: immutable, and complete once it is made."""
 
@@ -102,6 +121,39 @@ class Section(BaseModel):
         """Return the section with other values, validated again."""
         return type(self)(**{**dict(self), **changes})
 
+    @property
+    def without_effect(self) -> dict[str, str]:
+        """The keys that have no effect with the values of the others, with the reason.
+
+        A file may have them, as a scaffolded one does. An option that has none is refused.
+        """
+        return {}
+
+    @classmethod
+    def named(cls, name: str) -> str:
+        """Return a key as an error names one that is missing."""
+        return repr(name)
+
+    @classmethod
+    def settled(cls, written: object, asked: Collection[str]) -> object:
+        """Return what a file and options say, without the file's keys that options contradict.
+
+        `asked` are the keys that the options say. Any other fault is left in, for `of` to name.
+        """
+        while isinstance(written, Mapping):
+            try:
+                cls.of(written)
+            except ContradictionError as found:
+                given_way = {*found.yields}.difference(asked)
+                if not given_way or not {*found.to}.intersection(asked):
+                    break
+                written = {key: one for key, one in written.items() if key not in given_way}
+            except JamError:
+                break
+            else:
+                break
+        return written
+
     @classmethod
     def where(cls, name: str) -> str:
         """Return a key with the keys that lead to it."""
@@ -131,7 +183,7 @@ class Section(BaseModel):
             what = cls.path or "the release"
             return f"{what} has the unknown key {key}: allowed are {allowed}."
         if error["type"] == "missing":
-            return f"{cls.path or 'The release'} needs the key {name!r}."
+            return f"{cls.path or 'The release'} needs the key {cls.named(name)}."
         value = error["input"]
         return f"{cls.where(name)} must be {cls._allowed(name)}, got {value!r}."
 

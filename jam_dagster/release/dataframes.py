@@ -7,12 +7,12 @@ import shutil
 import sys
 import tempfile
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 from urllib.parse import quote
 
 from jam_dagster.certificates import Certificate, Finding
@@ -29,7 +29,8 @@ from jam_dagster.errors import (
 from jam_dagster.evaluation.bounds.error_bounds import known_bounds
 from jam_dagster.evaluation.independence import independence_test
 from jam_dagster.evaluation.intervals import answer
-from jam_dagster.mechanisms import Mechanism, Transcript, load_model
+from jam_dagster.keys import ReleaseOptions
+from jam_dagster.mechanisms import Transcript, load_model
 from jam_dagster.privacy import describe_rho
 from jam_dagster.release.engine import Progress, rows_line
 from jam_dagster.release.folder import ReleaseFolder
@@ -43,7 +44,6 @@ from jam_dagster.tables.sources.public import public_of
 from jam_dagster.tables.sources.table_file import first_rows
 
 if TYPE_CHECKING:
-    from jam_dagster.common.choices import EvaluationMode, NoiseName, Relation
     from jam_dagster.evaluation import Verdict, WorkloadErrors
     from jam_dagster.evaluation.bounds.table import ErrorBounds
     from jam_dagster.evaluation.independence import IndependenceTest
@@ -311,34 +311,6 @@ class FrameRelease:
         )
 
 
-class ReleaseOptions(TypedDict, total=False):
-    """The options of a release, by type; `jam_dagster.keys` says what each means."""
-
-    epsilon: float
-    advantage: float | None
-    delta: float
-    domain: Domain | Mapping[str, Any] | str | os.PathLike[str] | None
-    children: Mapping[str, Any] | str | None
-    dataset: str | None
-    release: str | None
-    edition: str | int
-    mechanism: str | Mechanism | None
-    settings: Mapping[str, Any] | None
-    degree: int | None
-    cliques: Sequence[Sequence[str]] | None
-    weights: Sequence[float] | None
-    noise: NoiseName
-    seed: int | None
-    evaluate: EvaluationMode | None
-    evaluation_share: float | None
-    evaluation_target: str | None
-    neighbours: Relation
-    privacy_unit: str | None
-    max_rows: int | None
-    records_share: float | None
-    search: bool
-
-
 def synthesize(
     private: Any,
     public: Any = None,
@@ -418,20 +390,24 @@ def synthesize(
     >>> release.report("report.html")
     >>> all(finding.passed for finding in release.verify())
     """
-    asked = _asked(options, ledger)
-    exact = asked.get("noise", "exact") == "exact"
-    dataset = asked.get("dataset")
-    asked.setdefault("release", dataset or "research")
-    spec = release_spec(
-        **asked
-        | {
-            "private": source_of(private, dataset or asked["release"]),
-            "public": public_of(public),
-            "domain": _domain(asked.get("domain")),
-        }
-    )
+    dataset = options.get("dataset")
+    release = options.get("release") or dataset or "research"
+    asked: dict[str, Any] = {
+        **options,
+        "release": release,
+        "private": source_of(private, dataset or release),
+        "public": public_of(public),
+        "domain": _domain(options.get("domain")),
+    }
+    spec = release_spec(**asked)
+    if spec.exact and not (ledger and dataset):
+        raise SpecificationError(
+            "Exact noise makes a release, and a release is charged: give ledger='ledger.db' and, "
+            "as dataset='...', the name of the protected people, or experiment for free with "
+            "noise='numpy'."
+        )
     output = _OutputFolder.of(
-        folder, ledger if exact else None, spec.release, str(spec.privacy.edition)
+        folder, ledger if spec.exact else None, spec.release, str(spec.privacy.edition)
     )
     request = SynthesisRequest(
         spec=spec,
@@ -464,26 +440,6 @@ def synthesize(
         )
         made = run_release(request, callbacks)
     return FrameRelease(request, made, tuple(messages), temporary=output.temporary)
-
-
-def _asked(options: Mapping[str, Any], ledger: str | os.PathLike[str] | None) -> dict[str, Any]:
-    """Return the given options; raise TypeError if one is unknown, or epsilon is missing."""
-    unknown = [name for name in options if name not in ReleaseOptions.__annotations__]
-    if unknown:
-        raise TypeError(f"synthesize() got an unexpected keyword argument {unknown[0]!r}")
-    if "epsilon" not in options and options.get("advantage") is None:
-        raise TypeError("synthesize() needs the keyword argument 'epsilon'")
-    asked = {name: one for name, one in options.items() if one is not None}
-    # A mechanism of one's own is refused with a ledger too.
-    given = isinstance(asked.get("mechanism"), Mechanism)
-    paid = given or (ledger and asked.get("dataset"))
-    if asked.get("noise", "exact") == "exact" and not paid:
-        raise SpecificationError(
-            "Exact noise makes a release, and a release is charged: give ledger='ledger.db' and, "
-            "as dataset='...', the name of the protected people, or experiment for free with "
-            "noise='numpy'."
-        )
-    return asked
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import yaml
 from jam_dagster.common.choices import recommended
 from jam_dagster.common.yaml_text import parse_yaml, yaml_place
 from jam_dagster.errors import InputError, SpecificationError
-from jam_dagster.keys import DAGSTER_KEYS, OPTIONS
+from jam_dagster.keys import DAGSTER_KEYS, OPTIONS, SpecificationKeys, named, section_in
 from jam_dagster.mechanisms import Mechanism
 from jam_dagster.mechanisms.configuration import KEY, read_mechanism
 from jam_dagster.release.partitions import PartitionsSpec
@@ -50,14 +51,28 @@ def read_attributes(path: Path) -> tuple[Path, dict[str, Any]]:
     return file, dict(attributes)
 
 
-def release_spec(definition: Path | None = None, /, **options: Any) -> ReleaseSpec:
-    """Return the release that a file and options describe."""
-    file, attributes = release_attributes(definition, **options)
+def release_spec(
+    definition: Path | None = None,
+    /,
+    *,
+    unread: Collection[str] = (),
+    changed: Callable[[dict[str, Any], Path], dict[str, Any]] | None = None,
+    **options: Any,
+) -> ReleaseSpec:
+    """Return the release that a file and options describe.
+
+    A file may have templates in keys that are `unread`. `changed` returns the attributes of another
+    release, of those of this one and of the folder that relative paths start from.
+    """
+    file, attributes = _attributes(definition, unread, options)
+    folder = Path() if file is None else file.parent
     try:
-        spec = ReleaseSpec.from_config(attributes, Path() if file is None else file.parent)
+        attributes = attributes if changed is None else changed(attributes, folder)
+        spec = ReleaseSpec.from_config(attributes, folder)
         if file is not None:
             # The names of a file are those of assets too; options alone may say any.
             check_names(spec)
+        _check_effective(spec, options)
     except InputError as error:
         if file is None:
             raise
@@ -65,15 +80,16 @@ def release_spec(definition: Path | None = None, /, **options: Any) -> ReleaseSp
     return spec
 
 
-def release_attributes(
-    definition: Path | None = None, /, *, unread: Collection[str] = (), **options: Any
+def _attributes(
+    definition: Path | None, unread: Collection[str], options: Mapping[str, Any]
 ) -> tuple[Path | None, dict[str, Any]]:
     """Return the attributes of a release from its file and options."""
+    if unknown := options.keys() - {*OPTIONS, "settings"}:
+        raise TypeError(f"A release has no option {min(unknown)!r}.")
     file, attributes = (None, {}) if definition is None else read_attributes(definition)
     given = {name: value for name, value in options.items() if value is not None}
     if file is not None:
         _check_filled_in(file, attributes, given, unread)
-    _check_effective(attributes, given)
     if file is not None and isinstance(given.get("mechanism"), Mechanism):
         raise SpecificationError("A release's file names its mechanism: give the name of one.")
     if definition is None:
@@ -85,16 +101,12 @@ def release_attributes(
         if name in given and name != KEY:
             _put(attributes, key.path.split("."), given[name])
     # An option replaces the keys of the file that contradict it, but no other option.
-    if "degree" in given:
-        _drop(attributes, "workload", *({"cliques", "weights"} - set(given)))
-    if "cliques" in given:
-        _drop(attributes, "workload", *({"degree"} - set(given)))
-    if "epsilon" in given:
-        _drop(attributes, "privacy", *({"advantage"} - set(given)))
-    if "advantage" in given:
-        _drop(attributes, "privacy", *({"epsilon"} - set(given)))
-    if given.get("noise") == "exact" and "seed" not in given:
-        _drop(attributes, "privacy", "seed")
+    paths = [OPTIONS[name].path for name in given if name in OPTIONS]
+    for name, field in SpecificationKeys.model_fields.items():
+        section = section_in(field.annotation)
+        asked = [path.removeprefix(f"{name}.") for path in paths if path.startswith(f"{name}.")]
+        if section is not None and asked:
+            attributes[name] = section.settled(attributes[name], asked)
     if "mechanism" in given or "settings" in given:
         attributes[KEY] = _mechanism(attributes, given)
     return file, attributes
@@ -190,45 +202,15 @@ def _put(attributes: dict[str, Any], keys: list[str], value: Any) -> None:
     section[keys[-1]] = value
 
 
-def _drop(attributes: dict[str, Any], section: str, *keys: str) -> None:
-    attributes[section] = {
-        key: value for key, value in attributes.get(section, {}).items() if key not in keys
-    }
-
-
-def _check_effective(attributes: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-    """Raise if an option has no effect without another one.
-
-    A file may have keys without effect, as scaffolded ones do.
-    """
-    privacy = _mapping(attributes.get("privacy"))
-    unit = _mapping(privacy.get("unit"))
-    column = given.get("privacy_unit", unit.get("column"))
-    if "max_rows" in given and column is None:
-        raise SpecificationError(
-            f"max_rows = {given['max_rows']} limits the rows of a person: name the column that "
-            "identifies one (--privacy-unit COLUMN)."
-        )
-    neighbours = given.get("neighbours", privacy.get("neighbours", "replace_one"))
-    rows = given.get("max_rows", unit.get("max_rows", 1))
-    if "records_share" in given and neighbours == "replace_one" and rows == 1:
-        raise SpecificationError(
-            "records_share pays for measuring the number of private rows, which is public under "
-            "replace_one neighbours: drop it."
-        )
-    evaluation = _mapping(attributes.get("evaluation"))
-    noise = given.get("noise", privacy.get("noise", "exact"))
-    default = "exact" if noise == "numpy" and not attributes else "private"
-    mode = given.get("evaluate", evaluation.get("mode", default))
-    if "evaluation_share" in given and mode != "private":
-        raise SpecificationError(
-            f"evaluation_share pays for private evaluation, which this is not: drop it, or "
-            f"evaluate 'private' instead of {mode!r}."
-        )
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
+def _check_effective(spec: ReleaseSpec, options: Mapping[str, Any]) -> None:
+    """Raise if an option has no effect; a file may have such keys, as scaffolded ones do."""
+    for name, key in OPTIONS.items():
+        if options.get(name) is None:
+            continue
+        *sections, leaf = key.path.split(".")
+        section = reduce(getattr, sections, spec)
+        if leaf in section.without_effect:
+            raise SpecificationError(f"{named(key.path)} {section.without_effect[leaf]}")
 
 
 def check_may_leave(spec: ReleaseSpec) -> None:

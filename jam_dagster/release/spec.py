@@ -22,6 +22,7 @@ from jam_dagster.keys import (
     EvaluationSpec,
     PrivacySpec,
     SamplingSpec,
+    SpecificationKeys,
     WorkloadSpec,
 )
 from jam_dagster.mechanisms.configuration import KEY, check_public
@@ -143,10 +144,13 @@ class ReleaseSpec(Section):
         """
         check_keys("the release", attributes, (*KEYS, *DAGSTER_KEYS))
         given = {name: value for name, value in attributes.items() if value is not None}
-        for name in ("release", "private", "domain", "privacy"):
+        for name in ("release", "private", "domain"):
             if name not in given:
-                raise SpecificationError(f"The release needs the key {name!r}.")
+                needed = SpecificationKeys.named(name)
+                raise SpecificationError(f"The release needs the key {needed}.")
         read: dict[str, Any] = {}
+        # A section that is left out names what it needs.
+        given.setdefault("privacy", {})
         for name, reader in _READERS.items():
             if name in given:
                 with _located(name):

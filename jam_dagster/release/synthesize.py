@@ -113,15 +113,8 @@ class SynthesisRequest:
         InputError
             If something is missing, unknown or out of range; the message names it.
         """
-        if definition is None:
-            for name in ("private", "epsilon"):
-                by_risk = name == "epsilon" and options.get("advantage") is not None
-                if options.get(name) is None and not by_risk:
-                    raise SpecificationError(
-                        f"A release needs {name}: give --{name}, or name a defs.yaml that has it."
-                    )
-            if options.get("release") is None:
-                options["release"] = out.resolve().name
+        if definition is None and options.get("release") is None:
+            options["release"] = out.resolve().name
         own = {one.name for one in fields(cls)} & options.keys()
         given = {name: options.pop(name) for name in own}
         return cls(spec=release_spec(definition, **options), out=out, **given)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from jam_dagster.common.choices import PLAN_SECONDS
-from jam_dagster.errors import InputError, PrivateStepError, SpecificationError
-from jam_dagster.keys import PrivacySpec
-from jam_dagster.release.options import check_partition_named, release_attributes
+from jam_dagster.errors import PrivateStepError, SpecificationError
+from jam_dagster.keys import named
+from jam_dagster.release.options import check_partition_named, release_spec
 from jam_dagster.release.partitions import PartitionsSpec
 from jam_dagster.release.spec import ReleaseSpec, read_public, read_source
 from jam_dagster.tables import PublicSources, Source
@@ -30,8 +31,6 @@ AROUND = (0.25, 0.5, 1.0, 2.0, 4.0)
 @dataclass(frozen=True)
 class NeverOpened(Source):
     """The private table's place in a plan, which has none, and could not read one."""
-
-    has_rows: ClassVar[bool] = False
 
     def read(self, *, private: bool) -> NoReturn:
         """Refuse."""
@@ -110,14 +109,8 @@ class PlanRequest:
         """
         own = {one.name for one in fields(cls)} & options.keys()
         given = {name: options.pop(name) for name in own}
-        file, attributes = release_attributes(definition, unread=("private",), **options)
-        folder = Path() if file is None else file.parent
-        try:
-            spec = _planned(attributes, folder, given.get("partition", ""))
-        except InputError as error:
-            if file is None:
-                raise
-            raise type(error)(f"{file}: {error}") from None
+        planned = partial(_planned, partition=given.get("partition", ""))
+        spec = release_spec(definition, unread=("private",), changed=planned, **options)
         made = cls(spec=spec, compare=options.get("mechanism") is None, **given)
         made.validate()
         return made
@@ -162,19 +155,12 @@ class PlanRequest:
         return self.spec.release_id(domain, self.partition)
 
 
-def _planned(attributes: Mapping[str, Any], folder: Path, partition: str) -> ReleaseSpec:
-    """Return the specification of one partition's release, whose private table is not opened."""
+def _planned(attributes: Mapping[str, Any], folder: Path, *, partition: str) -> dict[str, Any]:
+    """Return the attributes of one partition's release, whose private table is not opened."""
     given = dict(attributes)
-    privacy = given.get("privacy", {})
-    # A misspelled key is for its section to name.
-    plain = isinstance(privacy, Mapping) and set(privacy) <= set(PrivacySpec.model_fields)
-    without_epsilon = plain and privacy.get("epsilon") is None
-    missing = ["public"] if given.get("public") is None else []
-    missing += ["epsilon"] if without_epsilon else []
-    if missing:
+    if given.get("public") is None:
         raise SpecificationError(
-            f"A plan needs the release's {' and '.join(missing)}: give"
-            f" {' and '.join(f'--{name}' for name in missing)}, or name a defs.yaml."
+            f"A plan is simulated on public rows: name a table by {named('public')}."
         )
     given.setdefault("release", "plan")
     private = _private(given.pop("private", None), folder)
@@ -185,7 +171,7 @@ def _planned(attributes: Mapping[str, Any], folder: Path, partition: str) -> Rel
         public = at_partition(public, partition)
         private = at_partition(private, partition)
     check_apart(private, public)
-    return ReleaseSpec.from_config({**given, "private": NeverOpened(), "public": public}, folder)
+    return {**given, "private": NeverOpened(), "public": public}
 
 
 def _private(given: Any, folder: Path) -> Source:

@@ -283,7 +283,7 @@ def test_releases_of_hostile_files_charge_nothing(
             neighbours="add_remove",
             ledger="ledger.db",
             dataset="people",
-            evaluate="off",
+            evaluation_mode="off",
             checks=False,
             report=False,
         )

@@ -107,7 +107,7 @@ def released(
                 "mechanism": "jam_pgm",
                 "settings": {"rounds": 4, "iterations": 30},
                 "degree": 2,
-                "evaluate": "private",
+                "evaluation_mode": "private",
                 "evaluation_share": 0.1,
                 "ledger": "ledger.db",
                 "dataset": "people",

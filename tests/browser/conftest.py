@@ -126,7 +126,7 @@ def pages(program: str, tmp_path_factory: pytest.TempPathFactory) -> Pages:
     settings = (*tables, "--epsilon", "1", "--degree", "2")
     settings += ("--mechanism", "jam_pgm", "--setting", "rounds=6")
     budget = ("--ledger", "ledger.db", "--dataset", "people")
-    private = ("--private", "data/private.csv", "--evaluate", "private")
+    private = ("--private", "data/private.csv", "--evaluation-mode", "private")
     granted = ("--epsilon", "3", "--delta", "1e-9", "--records", "public")
     trials = ("--records", "4000", "--seeds", "2", "--epsilons", "0.5,1")
     with pytest.MonkeyPatch.context() as patch:

@@ -44,7 +44,16 @@ def make(name: str) -> None:
     made = run_cli(
         *("synthesize", "--private", "priv.csv", *public, "--domain", "domain.json"),
         *("--mechanism", name, *(part for one in small for part in ("--setting", one))),
-        *("--epsilon", "4", "--degree", "2", "--evaluate", "private", "--no-checks", "--no-report"),
+        *(
+            "--epsilon",
+            "4",
+            "--degree",
+            "2",
+            "--evaluation-mode",
+            "private",
+            "--no-checks",
+            "--no-report",
+        ),
         *("--ledger", "ledger.db", "--dataset", "people", "--out", "out"),
     )
     if made.exit_code:

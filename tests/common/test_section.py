@@ -44,7 +44,7 @@ WRONG: dict[str, tuple[Any, dict[str, Any], str]] = {
     "two faults": (
         UnitSpec,
         {"colum": "who"},
-        "privacy.unit needs the key 'column'. privacy.unit has the unknown key 'colum'",
+        "privacy.unit needs the key 'column' (--privacy-unit). privacy.unit has the unknown key",
     ),
     "an empty text": (UnitSpec, {"column": ""}, "must be a text that is not empty, got ''."),
     "a list": (WorkloadSpec, {"cliques": ["age"]}, "workload.cliques must be a list, got 'age'."),

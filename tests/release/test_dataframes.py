@@ -149,7 +149,7 @@ def test_counts_make_the_release_that_rows_make() -> None:
             PUBLIC,
             domain=Domain.from_sizes(DOMAIN),
             seed=1,
-            evaluate="exact",
+            evaluation_mode="exact",
             **RESEARCH,
         )
         for private in (
@@ -400,7 +400,7 @@ def test_a_table_that_changed_needs_an_edition() -> None:
         assert again.certificate.digest == first.certificate.digest
         assert "If the private table has changed since, raise privacy.edition" in again.messages[0]
     assert Ledger("ledger.db").events() == events
-    second = exact(changed(), evaluate="off", edition=2)
+    second = exact(changed(), evaluation_mode="off", edition=2)
     assert spent() > paid
     assert second.folder != first.folder
     attempts = Ledger("ledger.db").verify().accesses
@@ -443,25 +443,27 @@ def test_a_database_that_took_other_rows_needs_an_edition(monkeypatch: pytest.Mo
 
 @pytest.mark.slow
 def test_other_parameters_need_another_name() -> None:
-    exact(evaluate="off")
+    exact(evaluation_mode="off")
     with pytest.raises(InputError, match=r"made with other parameters.* another release\."):
-        exact(evaluate="off", epsilon=0.3)
-    assert exact(evaluate="off", epsilon=0.3, release="smaller").folder.parent.name == "smaller"
+        exact(evaluation_mode="off", epsilon=0.3)
+    assert (
+        exact(evaluation_mode="off", epsilon=0.3, release="smaller").folder.parent.name == "smaller"
+    )
 
 
 def test_what_is_kept_of_the_contents_is_keyed_and_the_owners() -> None:
-    exact(evaluate="off")
+    exact(evaluation_mode="off")
     (kept,) = Path("ledger.db-private/contents").iterdir()
 
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
     assert stat.S_IMODE(kept.parent.stat().st_mode) == 0o700
     digest = json.loads(kept.read_text())["contents"]
     # Under the secret of another store the same table has another digest.
-    exact(evaluate="off", ledger="other.db")
+    exact(evaluation_mode="off", ledger="other.db")
     (other,) = Path("other.db-private/contents").iterdir()
     assert json.loads(other.read_text())["contents"] != digest
     # So has the same table of another release.
-    exact(evaluate="off", release="again")
+    exact(evaluation_mode="off", release="again")
     assert len({json.loads(one.read_text())["contents"] for one in kept.parent.iterdir()}) == 2
     everywhere = [one for one in Path.cwd().rglob("*") if one.is_file() and one != kept.resolve()]
     assert not any(digest.encode() in one.read_bytes() for one in everywhere)
@@ -483,13 +485,13 @@ def test_what_a_release_began_with_moves_with_the_ledger(monkeypatch: pytest.Mon
 
 @pytest.mark.slow
 def test_a_file_and_a_table_in_memory_are_two_sources() -> None:
-    exact(evaluate="off")
+    exact(evaluation_mode="off")
     PRIVATE.to_csv("priv.csv", index=False)
 
     with pytest.raises(SourceBindingError, match="was reserved for another source"):
-        exact("priv.csv", evaluate="off")
+        exact("priv.csv", evaluation_mode="off")
     with pytest.raises(SourceBindingError, match="would read another source than"):
-        exact("priv.csv", evaluate="off", edition="2")
+        exact("priv.csv", evaluation_mode="off", edition="2")
 
 
 @pytest.mark.slow
@@ -503,7 +505,7 @@ def test_whether_the_number_of_rows_changed_is_no_question_of_research() -> None
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["../../people", ".", "..", "a/b", ".hidden", "Köln 2026"])
 def test_names_lead_nowhere_else(name: str) -> None:
-    made = exact(evaluate="off", release=name)
+    made = exact(evaluation_mode="off", release=name)
 
     assert made.folder.parent.parent == Path("ledger.db-releases").resolve()
     assert made.certificate.release_id.release == name
@@ -552,7 +554,7 @@ def test_verification_finds_and_never_raises() -> None:
     assert "public" in {one.source for one in trial.transcript.rounds}
     assert all(finding.passed for finding in trial.verify())
     assert not all(finding.passed for finding in trial.verify(public=frame(80, 9)))
-    made = exact(evaluate="off")
+    made = exact(evaluation_mode="off")
     assert all(finding.passed and finding.checked for finding in made.verify())
     with (made.folder / "synthetic.csv").open("a") as file:
         file.write("1,1,1\n")

@@ -85,7 +85,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "settings": {"rounds": "40"},
         "cliques": [["sex", "age"]],
         "weights": [2.0],
-        "evaluate": "private",
+        "evaluation_mode": "private",
         "evaluation_share": 0.2,
         "search": False,
     },

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
+from jam_dagster.common.section import ContradictionError
 from jam_dagster.errors import InputError, SpecificationError
-from jam_dagster.keys import DefaultWorkload
+from jam_dagster.keys import OPTIONS, DefaultWorkload
 from jam_dagster.mechanisms import Aim, JamPgm, Mechanism
 from jam_dagster.privacy import advantage_from_rho
 from jam_dagster.release import (
@@ -89,7 +90,7 @@ def test_options_override_the_file(tmp_path: Path) -> None:
         tmp_path, workload={"cliques": [["x"]]}, evaluation={"mode": "private", "share": 0.1}
     )
 
-    planned = PlanRequest.of(path, epsilon=2.0, degree=2, evaluate="off").spec
+    planned = PlanRequest.of(path, epsilon=2.0, degree=2, evaluation_mode="off").spec
 
     assert planned.privacy.epsilon == 2.0
     assert planned.workload == WorkloadSpec(degree=2)
@@ -140,9 +141,120 @@ def test_a_file_may_say_a_share_from_which_nothing_is_paid(
     assert PlanRequest.of(path, **options).spec.privacy.records_share == share
 
 
-def test_an_option_from_which_nothing_is_paid_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="records_share pays for"):
-        PlanRequest.of(written(tmp_path), records_share=0.2)
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"records_share": 0.2}, r"privacy\.records_share \(--records-share\) pays for"),
+        (
+            {"evaluation_share": 0.2, "evaluation_mode": "off"},
+            r"evaluation\.share \(--evaluation-share\) pays for .* instead of 'off'",
+        ),
+        ({"max_rows": 2}, r"privacy\.unit needs the key 'column' \(--privacy-unit\)"),
+    ],
+)
+def test_an_option_without_effect_is_refused(
+    tmp_path: Path, options: dict[str, Any], message: str
+) -> None:
+    for ask in (PlanRequest.of, release_spec):
+        with pytest.raises(InputError, match=message):
+            ask(written(tmp_path, private="people.csv"), **options)
+
+
+def test_the_share_of_a_private_number_of_roots_has_an_effect() -> None:
+    persons = {"private": "persons.csv", "key": "home", "max": 3}
+
+    spec = release_spec(
+        release="homes",
+        private="homes.csv",
+        domain=Domain.from_sizes({"size": 2}),
+        children={"persons": {**persons, "domain": Domain.from_sizes({"age": 2})}},
+        epsilon=1.0,
+        degree=1,
+        records_share=0.2,
+    )
+
+    assert spec.privacy.neighbours == "add_remove"
+
+
+@pytest.mark.parametrize(
+    ("section", "keys", "options", "left"),
+    [
+        ("privacy", {"epsilon": 1.0, "noise": "numpy", "seed": 7}, {"noise": "exact"}, "epsilon"),
+        ("workload", {"cliques": [["age"]], "weights": [2.0]}, {"degree": 1}, ""),
+        ("workload", {"degree": 2}, {"cliques": [["age"]]}, ""),
+        ("evaluation", {"mode": "exact", "target": "sex"}, {"evaluation_mode": "private"}, ""),
+    ],
+)
+def test_an_option_replaces_what_contradicts_it(
+    tmp_path: Path, section: str, keys: dict[str, Any], options: dict[str, Any], left: str
+) -> None:
+    path = written(tmp_path, private="people.csv", **{section: keys})
+
+    kept = {key: one for key, one in keys.items() if key == left}
+    made = {OPTIONS[name].path.partition(".")[2]: value for name, value in options.items()}
+    spec = release_spec(path, **options)
+    assert getattr(spec, section) == type(getattr(spec, section))(**kept, **made)
+
+
+@pytest.mark.parametrize(
+    ("keys", "options"),
+    [
+        # A file that contradicts itself does not say which key was meant.
+        ({"workload": {"cliques": [["age"]], "degree": 2}}, {"epsilon": 2.0}),
+        ({"privacy": {"epsilon": 1.0, "seed": 7}}, {"epsilon": 2.0}),
+        # An option is never dropped.
+        ({"privacy": {"epsilon": 1.0}}, {"seed": 7}),
+        ({"workload": {"degree": 2}}, {"weights": [1.0]}),
+        ({"workload": {"cliques": [["age"]], "weights": [1.0]}}, {"cliques": [["age"], ["sex"]]}),
+        ({}, {"evaluation_target": "sex"}),
+        ({}, {"noise": "exact", "seed": 7}),
+    ],
+)
+def test_any_other_contradiction_is_refused(
+    tmp_path: Path, keys: dict[str, Any], options: dict[str, Any]
+) -> None:
+    with pytest.raises(ContradictionError):
+        release_spec(written(tmp_path, private="people.csv", **keys), **options)
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"privacy": {"advantage": 0.1}},
+        {"evaluation": {"mode": "exact", "target": "sex"}},
+        {"workload": {"cliques": [["age", "sex"]]}},
+    ],
+)
+def test_a_plan_takes_any_keys_of_a_release(tmp_path: Path, attributes: dict[str, Any]) -> None:
+    path = written(tmp_path, private="people.csv", **attributes)
+
+    assert PlanRequest.of(path).spec == release_spec(path).changed(
+        private=PlanRequest.of(path).spec.private
+    )
+
+
+def test_an_option_is_named_by_its_key() -> None:
+    named = {one.path: name for name, one in OPTIONS.items()}
+    leaves = {path: path.rpartition(".")[2] for path in named}
+
+    assert len(set(leaves.values())) == len(leaves)
+    assert {path: name for path, name in named.items() if name != leaves[path]} == {
+        "privacy.unit.column": "privacy_unit",
+        "evaluation.mode": "evaluation_mode",
+        "evaluation.share": "evaluation_share",
+        "evaluation.target": "evaluation_target",
+    }
+    flags = {name: one.flag for name, one in OPTIONS.items()}
+    assert {name: one for name, one in flags.items() if one != f"--{name.replace('_', '-')}"} == {
+        "cliques": "--clique",
+        "weights": "--weight",
+        "search": "--search/--no-search",
+    }
+
+
+def test_an_option_that_no_release_has_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="no option 'epsilom'"):
+        release_spec(written(tmp_path), epsilom=2.0)
 
 
 def test_an_asset_for_which_a_table_stands_is_not_looked_at(tmp_path: Path) -> None:

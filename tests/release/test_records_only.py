@@ -58,7 +58,7 @@ HOSTILE: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
 
 
 def prior(private: pd.DataFrame | None = None, **options: Any) -> ReleaseSpec:
-    given = {"mechanism": "public_prior", "settings": {}, "evaluate": "off", "degree": 2}
+    given = {"mechanism": "public_prior", "settings": {}, "evaluation_mode": "off", "degree": 2}
     private = table(ROWS, 1) if private is None else private
     return specification(private, **{**given, "public": FrameSource(PUBLIC, "survey"), **options})
 
@@ -113,7 +113,7 @@ def test_an_evaluation_is_charged_before_it_says_whether_values_fit(
     ledger: Ledger,  # noqa: F811
 ) -> None:
     private = HOSTILE["outside the domain"](table(ROWS, 1))
-    spec = prior(private, noise="exact", epsilon=0.5, evaluate="private")
+    spec = prior(private, noise="exact", epsilon=0.5, evaluation_mode="private")
     engine = charged(spec, ledger, RememberingPlace())
     notified: list[str] = []
     engine = replace(engine, progress=replace(engine.progress, notify=notified.append))
@@ -159,7 +159,7 @@ def released(private: str | Source = "people.csv", out: str = "out", **options: 
         "epsilon": 0.3,
         "mechanism": "public_prior",
         "degree": 2,
-        "evaluate": "off",
+        "evaluation_mode": "off",
         "ledger": "ledger.db",
         "checks": False,
         "report": False,
@@ -273,7 +273,7 @@ def test_a_certificate_is_verified_with_the_public_table(
     files: Path, evaluate: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(refitting, "_other_processors", lambda made_with: ())
-    released(evaluate=evaluate)
+    released(evaluation_mode=evaluate)
     ledger = Ledger("ledger.db")  # noqa: F811
     found = verify(Path("out"), ledger=ledger, public=CsvSource("survey.csv"))
     assert [one for one in found if not (one.passed and one.checked)] == []

@@ -60,7 +60,7 @@ def attempts(ledger: Ledger) -> tuple[int, int]:
     [
         {},
         *slow(
-            {"evaluate": "off"},
+            {"evaluation_mode": "off"},
             {"neighbours": "add_remove"},
             {"privacy_unit": "who", "max_rows": 2},
         ),
@@ -172,10 +172,10 @@ def drop_the_run(home: Path) -> None:
 def test_an_opening_that_pays_nothing_counts_even_if_it_ends_well(
     tmp_path: Path, ledger: Ledger, evaluate: str, between: Callable[[Path], None]
 ) -> None:
-    first, _ = draw(engine(tmp_path, ledger, evaluate=evaluate), tmp_path)
+    first, _ = draw(engine(tmp_path, ledger, evaluation_mode=evaluate), tmp_path)
     assert attempts(ledger) == (1, 0)
     between(tmp_path)
-    again, _ = draw(engine(tmp_path, ledger, evaluate=evaluate), tmp_path)
+    again, _ = draw(engine(tmp_path, ledger, evaluation_mode=evaluate), tmp_path)
     assert again.run.digest == first.run.digest
     assert attempts(ledger) == (2, 1)
 
@@ -189,7 +189,7 @@ def test_a_repeat_that_is_refused_for_its_number_of_records_binds_nothing(
     def reading(name: str, rows: int) -> Engine:
         path = tmp_path / name
         table(rows, 1).to_csv(path, index=False)
-        made = engine(tmp_path, ledger, evaluate="exact")
+        made = engine(tmp_path, ledger, evaluation_mode="exact")
         spec = made.spec.model_copy(update={"private": source_from_config(str(path))})
         funding = replace(made.funding, identity=spec.private.identity())  # type: ignore[type-var]
         return replace(made, spec=spec, funding=funding)
@@ -214,7 +214,7 @@ def test_a_run_that_somebody_changed_is_made_again(
 ) -> None:
     """The ledger has the digest of the run that was made; who writes releases has not."""
     told: list[str] = []
-    first, _ = draw(engine(tmp_path, ledger, evaluate="off"), tmp_path)
+    first, _ = draw(engine(tmp_path, ledger, evaluation_mode="off"), tmp_path)
     run, events = first.run, ledger.events()
     forged = {
         "epsilon": replace(run, release=replace(run.release, epsilon=0.001)),
@@ -222,7 +222,7 @@ def test_a_run_that_somebody_changed_is_made_again(
         "model": replace(run, model=FittedModel.uniform(run.model.domain, 200.0)),
     }[name]
     write_run(forged, tmp_path / "asset.run")
-    release = engine(tmp_path, ledger, evaluate="off")
+    release = engine(tmp_path, ledger, evaluation_mode="off")
     release = replace(release, progress=Progress(notify=told.append))
 
     again, _ = draw(release, tmp_path)
@@ -231,7 +231,7 @@ def test_a_run_that_somebody_changed_is_made_again(
     assert not again.repeated
     assert (again.run.release, again.run.content) == (run.release, run.content)
     assert ledger.events() == events
-    third, _ = draw(engine(tmp_path, ledger, evaluate="off"), tmp_path)
+    third, _ = draw(engine(tmp_path, ledger, evaluation_mode="off"), tmp_path)
     assert third.repeated
 
 
@@ -239,7 +239,7 @@ def test_a_run_that_somebody_put_there_is_none(tmp_path: Path, ledger: Ledger) -
     """A release that never paid has no run, whatever lies in its place: it would publish its n."""
     others = Ledger(tmp_path / "others.db")
     others.grant("people", epsilon=1.0, delta=1e-9, policy=PUBLIC_N)
-    asked = {**PRIOR, "evaluate": "off"}
+    asked = {**PRIOR, "evaluation_mode": "off"}
     draw(engine(tmp_path / "there", others, private=table(100, 9), **asked), tmp_path)
     shutil.copytree(tmp_path / "there", tmp_path / "here")
     victim = engine(tmp_path / "here", ledger, **asked)
@@ -256,7 +256,7 @@ SOLVER = {
     "mechanism": "dualquery",
     "settings": {"s": 3},
     "epsilon": 3.0,
-    "evaluate": "off",
+    "evaluation_mode": "off",
     "public": None,
 }
 

@@ -223,7 +223,7 @@ class ExactRelease(Victim):
                 mechanism="jam_pgm",
                 settings={"rounds": self.rounds, "alpha": self.alpha},
                 degree=2,
-                evaluate="private",
+                evaluation_mode="private",
                 ledger=self.ledger_url or "ledger.db",
                 records_public=True,
                 neighbours=self.neighbours,

@@ -132,7 +132,7 @@ def test_a_plan_errs_as_the_benchmark_does() -> None:
     assert isinstance(split.private, RepeatedTable)
     files = Split("s", split.private.table, split.public)
     for mechanism, settings in (("independent", {}), ("jam_pgm", SETTINGS)):
-        about = {"mechanism": mechanism, "settings": settings, "evaluate": "off", "seeds": 1}
+        about = {"mechanism": mechanism, "settings": settings, "evaluation_mode": "off", "seeds": 1}
         tables = {"public": public, "domain": domain, "records": 150}
         (planned_row,) = planned(request(**about, **tables)).rows
 

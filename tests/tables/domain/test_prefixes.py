@@ -121,7 +121,7 @@ def test_a_release_has_whole_public_codes_that_go_with_other_columns() -> None:
         epsilon=1.0,
         mechanism="mwem_pgm",
         noise="numpy",
-        evaluate="off",
+        evaluation_mode="off",
     )
     codes, ages = release.table["code"], release.table["age"].astype(float)
     assert set(codes.dropna()) <= set(public["code"])

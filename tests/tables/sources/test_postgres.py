@@ -321,7 +321,7 @@ def release(source: SqlSource, name: str, **changes: Any) -> jam.FrameRelease:
         "dataset": "people",
         "report": False,
         "checks": False,
-        "evaluate": "off",
+        "evaluation_mode": "off",
         # No officer vouches for the queries, which can select whom they like.
         "neighbours": "add_remove",
     }
@@ -380,7 +380,7 @@ def test_nobody_but_the_owner_is_told_a_value(
     other = {"values": ["x", "other"], "other": "other"}
     domain = Domain.from_dict({"attributes": {"a": other, "b": {"edges": [0, 3, 6]}}})
     given: dict[str, Any] = {"domain": domain, "privacy_unit": "p", "max_rows": 2}
-    made = release(source, "a", **given, evaluate="private")
+    made = release(source, "a", **given, evaluation_mode="private")
     strict = Domain.from_dict({"attributes": {"a": {"values": ["x"]}, "b": {"edges": [0, 3, 6]}}})
     with pytest.raises(PrivateValuesError) as refused:
         release(source, "b", domain=strict)

@@ -82,7 +82,7 @@ def release(source: Source, **changes: Any) -> jam.FrameRelease:
         "ledger": "ledger.db",
         "report": False,
         "checks": False,
-        "evaluate": "private",
+        "evaluation_mode": "private",
         "neighbours": "add_remove",
     }
     return jam.synthesize(source, None, **given | changes)
