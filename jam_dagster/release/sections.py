@@ -240,7 +240,7 @@ def with_children(read: dict[str, Any], given: object, folder: Path) -> dict[str
             f" children.{name} names: leave it out, for releases with children protect add_remove"
             " neighbours, and measure that number."
         )
-    read["privacy"] = privacy.changed(unit=UnitSpec(column=link.key), neighbours="add_remove")
+    read["privacy"] = privacy.changed(unit=UnitSpec(column=link.column), neighbours="add_remove")
     declared, child = read["domain"].declared, None
     if spec.domain is not None:
         child = DomainSpec.from_config(spec.domain, folder).declared

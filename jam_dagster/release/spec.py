@@ -195,10 +195,10 @@ class ReleaseSpec(Section):
     def _check_children(self) -> None:
         """Raise unless the tables, the domain and the privacy unit have the same children."""
         link, unit, declared = self.private.linked, self.privacy.unit, self.domain.declared
-        if link is not None and (unit is None or unit.build() != PrivacyUnit(link.key)):
+        if link is not None and (unit is None or unit.build() != PrivacyUnit(link.column)):
             raise SpecificationError(
                 f"The rows of release {self.release} have children, so its privacy unit is a row of"
-                f" the root table: set privacy.unit to the column {link.key} and one row."
+                f" the root table: set privacy.unit to the column {link.column} and one row."
             )
         if self.previous is not None and link is not None:
             raise SpecificationError(

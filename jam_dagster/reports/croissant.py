@@ -157,10 +157,10 @@ def _record_sets(domain: Domain, files: Sequence[str]) -> list[dict[str, Any]]:
     if domain.children is None:
         return [_record_set("rows", domain.columns, files[0])]
     roots, children = domain.children.roots, domain.children.domain
-    table, key = domain.children.link.table, domain.children.link.key
+    table, column = domain.children.link.table, domain.children.link.column
     rows = "rows" if table != "rows" else "roots"
-    owners = _record_set(rows, {key: "int64", **roots.columns}, files[0])
-    owned = _record_set(table, {key: "int64", **children.columns}, files[1])
+    owners = _record_set(rows, {column: "int64", **roots.columns}, files[0])
+    owned = _record_set(table, {column: "int64", **children.columns}, files[1])
     owned["field"][0]["references"] = {"field": {"@id": owners["field"][0]["@id"]}}
     return [owners, owned]
 

@@ -110,7 +110,7 @@ class CheckedTable:
         assert self.domain.children is not None  # noqa: S101  # of two tables alone
         assert self.children is not None  # noqa: S101
         link = self.domain.children.link
-        return link, self.synthetic[link.key], self.children[link.key]
+        return link, self.synthetic[link.column], self.children[link.column]
 
     @property
     def rows(self) -> int:

@@ -307,7 +307,7 @@ class _RootKeys(_Impossible):
         if domain.children is not None:
             link = domain.children.link
             words = (
-                f"Each row has a {link.key} of its own, and at most {link.maximum} rows of"
+                f"Each row has a {link.column} of its own, and at most {link.maximum} rows of"
                 f" {link.table}."
             )
             yield ExpectationSpec(cls.name, words, True, cls.name)
@@ -332,7 +332,7 @@ class _ChildKeys(_RootKeys):
         if domain.children is not None:
             link = domain.children.link
             words = (
-                f"The {link.key} of each row of {link.table} is that of a row of its root table."
+                f"The {link.column} of each row of {link.table} is that of a row of its root table."
             )
             yield ExpectationSpec(cls.name, words, True, cls.name, table=link.table)
 

@@ -97,13 +97,15 @@ def validate(
     if domain.children is None or children is None or isinstance(synthetic, TableFile):
         table = CheckedTable.of(synthetic, domain, records, *facts)
         return _validated(expectation_names(domain), table)
-    key, child = domain.children.link.key, domain.children.domain
+    column, child = domain.children.link.column, domain.children.domain
     fits = {one.attribute.column: one for one in column_fits(transcript, domain, public)}
     slots = zip(child.names, domain.children.link.slot(1, child.names), strict=True)
     columns = ((name, domain.attribute(one).column) for name, one in slots)
     of_child = {name: fits[one] for name, one in columns if one in fits}
-    roots = CheckedTable(synthetic.drop(columns=key), domain.roots, records, *facts, fitted=fits)
-    others = CheckedTable(children.drop(columns=key), child, len(children), *facts, fitted=of_child)
+    roots = CheckedTable(synthetic.drop(columns=column), domain.roots, records, *facts, fitted=fits)
+    others = CheckedTable(
+        children.drop(columns=column), child, len(children), *facts, fitted=of_child
+    )
     pair = CheckedTable(synthetic, domain, records, *facts, children=children)
     return _together(
         expectation_names(domain),

@@ -171,15 +171,15 @@ def table_metadata(graph: ReleaseGraph, name: str, domain: Domain) -> dict[str, 
     }.get(name, [])
     if name != "private_records" and not sampled and not coded:
         return {}
-    sources, key = {column: [column] for column in domain.names}, ""
+    sources, linked_by = {column: [column] for column in domain.names}, ""
     if sampled and domain.children is not None:
         link, child = domain.children.link, domain.children.domain
-        key, domain = link.key, child if name == CHILDREN else domain.roots
+        linked_by, domain = link.column, child if name == CHILDREN else domain.roots
         sources = {
             one: [link.name(slot, one) for slot in SLOTS] if name == CHILDREN else [one]
             for one in domain.names
         }
-    schema = column_schema(domain, coded=coded, derived=sampled, key=key)
+    schema = column_schema(domain, coded=coded, derived=sampled, linked_by=linked_by)
     metadata: dict[str, Any] = {"dagster/column_schema": schema}
     if name == "public_discretized" and graph.spec.previous is not None:
         upstream = [*upstream, graph.key(PREVIOUS)]

@@ -214,8 +214,8 @@ def _words_of(spec: ReleaseSpec) -> dict[str, str]:
     link, one_row = spec.private.linked, ""
     if link is not None:
         one_row = (
-            f"It has one row for each {link.key}: the columns of its own table, the number of its"
-            f" {link.table}, and two of them, which are drawn at random."
+            f"It has one row for each {link.column}: the columns of its own table, the number of "
+            f"its {link.table}, and two of them, which are drawn at random."
         )
     compared = "The synthetic table is compared with it. The mechanism does not use it."
     return {
@@ -234,7 +234,7 @@ def _words_of(spec: ReleaseSpec) -> dict[str, str]:
         f" `better_than_{other}` warns. ",
         "one_row": one_row,
         "children": "" if link is None else link.table,
-        "key": "" if link is None else link.key,
+        "key": "" if link is None else link.column,
         "shares": " and how much came from public data" if mechanism.uses_public else "",
     }
 

@@ -27,11 +27,11 @@ PREVIEW_ROWS = 8
 
 
 def column_schema(
-    domain: Domain, *, coded: bool = False, derived: bool = False, key: str = ""
+    domain: Domain, *, coded: bool = False, derived: bool = False, linked_by: str = ""
 ) -> dg.TableSchema:
     """Describe the columns of a table over `domain`, as values or as integer codes.
 
-    One of two synthetic tables has a `key`, too.
+    One of two synthetic tables has the column `linked_by`, too.
     """
     columns = {
         attribute.name: dg.TableColumn(
@@ -51,10 +51,9 @@ def column_schema(
             description=literal(one.described),
         )
     whole = dg.TableColumnConstraints(nullable=False)
-    said = (
-        f"whole numbers from 1: rows of the two tables with the same {literal(key)} belong together"
-    )
-    own = [dg.TableColumn(key, "int64", said, whole)] if key else []
+    same = f"rows of the two tables with the same {literal(linked_by)} belong together"
+    said = f"whole numbers from 1: {same}"
+    own = [dg.TableColumn(linked_by, "int64", said, whole)] if linked_by else []
     return dg.TableSchema(columns=[*own, *(columns[name] for name in domain.columns)])
 
 

@@ -53,33 +53,33 @@ def roots_with_children(
 
     A root that has several rows keeps one. Children of no root are left out, and so are those of a
     root that has more than `link.maximum`; both by keyed hashes of the root and of places among its
-    own rows (see `PrivacyUnit.limit`). The key is left out, and cells of a child that a root lacks
-    are missing. `fits` is a domain that each child of a root must be in, whether it is chosen or
-    not.
+    own rows (see `PrivacyUnit.limit`). The link's column is left out, and cells of a child that a
+    root lacks are missing. `fits` is a domain that each child of a root must be in, whether it is
+    chosen or not.
 
-    An InputError says if a table has no column of the key, or two, or both tables have columns of
-    one name; in public tables, if the key of a root is missing, or no child has a root. Faults of
+    An InputError says if a table has no column of the link, or two, or both tables have columns of
+    one name; in public tables, if a root has no cell in it, or no child has a root. Faults of
     private values are a PrivateValuesError.
     """
-    unit = PrivacyUnit(link.key)
+    unit = PrivacyUnit(link.column)
     _check_key(roots, link, "the root table")
     _check_key(children, link, f"the table {link.table!r}")
-    if not private and missing_in(roots[link.key]).any():
+    if not private and missing_in(roots[link.column]).any():
         raise InputError(
-            f"column {link.key!r} of the public root table has missing values: fill them in, or"
+            f"column {link.column!r} of the public root table has missing values: fill them in, or"
             " remove these rows"
         )
     with private_values() if private else nullcontext():
-        identifiers = each_value(roots[link.key], _key_text, None)
-        named = roots.assign(**{link.key: identifiers, _ROOT: np.arange(len(roots))})
+        identifiers = each_value(roots[link.column], _link_text, None)
+        named = roots.assign(**{link.column: identifiers, _ROOT: np.arange(len(roots))})
         limited = unit.limit(named, secret)
         kept = identifiers[limited.pop(_ROOT).to_numpy()]
-        owners = _owners(kept, children[link.key])
+        owners = _owners(kept, children[link.column])
         chosen, number = _two_children(kept, owners, secret)
     if not private and len(children) and not number.any():
         raise InputError(
-            f"no row of the public table {link.table!r} has the {link.key!r} of a row of its root"
-            " table: write the keys alike in both"
+            f"no row of the public table {link.table!r} has the {link.column!r} of a row of its "
+            "root table: write the keys alike in both"
         )
     if fits is not None:
         encode(children[owners >= 0], fits, private=private)
@@ -87,11 +87,11 @@ def roots_with_children(
 
 
 def _check_key(table: pd.DataFrame, link: Link, called: str) -> None:
-    """Raise InputError unless a table has the column of the key, once."""
-    found = list(table.columns).count(link.key)
+    """Raise InputError unless a table has the column of the link, once."""
+    found = list(table.columns).count(link.column)
     if found != 1:
         raise InputError(
-            f"{called} has {'more than one' if found else 'no'} column {link.key!r}, which"
+            f"{called} has {'more than one' if found else 'no'} column {link.column!r}, which"
             f" children.{link.table}.key names: name the column of both tables that identifies a"
             " row of the root table. Nothing was charged."
         )
@@ -107,7 +107,7 @@ def _flat(
     """Return a row a root, of which `chosen` has the rows of its children, a row a slot."""
     flat = {str(name): roots[name] for name in roots.columns}
     flat[link.table] = pd.Series(np.minimum(number, link.maximum))
-    columns = [name for name in children.columns if name != link.key]
+    columns = [name for name in children.columns if name != link.column]
     for slot, rows in zip(SLOTS, chosen, strict=True):
         for name in columns:
             flat[link.name(slot, name)] = _taken(children[name], rows)
@@ -135,8 +135,8 @@ _ROOT = "\0root"
 """A column for the index of a root in its table, with a name that no table has."""
 
 
-def _key_text(value: object) -> str:
-    """Return the text of a key: a database may have whole numbers that no float distinguishes."""
+def _link_text(value: object) -> str:
+    """Return the text of a cell of a link: some whole numbers no float distinguishes."""
     whole = exact_number(value) if isinstance(value, Decimal) else None
     return str(whole) if isinstance(whole, int) else text_of(value)
 
@@ -147,7 +147,7 @@ def _owners(roots: npt.NDArray[Any], keys: pd.Series[Any]) -> npt.NDArray[np.int
 
     def owner(value: object) -> int:
         try:
-            return indices.get(_key_text(value), -1)
+            return indices.get(_link_text(value), -1)
         except Exception:  # A value in memory may be of any type.
             return -1
 
@@ -376,14 +376,15 @@ def decode_two(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Decode a table of roots with two children to the root table and the children's table.
 
-    Both begin with the key: roots are numbered from 1, and each child has the number of its root.
+    Both begin with the link's column: roots are numbered from 1, and each child has the number of
+    its root.
     """
     children = _children_of(encoded)
-    key = children.link.key
+    column = children.link.column
     roots, every, owners = separated(encoded, rng)
     tables = decode(roots, rng), decode(every, rng)
     for table, numbers in zip(tables, (np.arange(roots.records), owners), strict=True):
-        table.insert(0, key, numbers + 1)
+        table.insert(0, column, numbers + 1)
     return tables
 
 
@@ -393,11 +394,11 @@ def encode_two(roots: pd.DataFrame, children: pd.DataFrame, domain: Domain) -> E
     The children are in the order of their roots, and the first two of a root are those of its row.
     """
     link = _children_in(domain).link
-    owners = pd.Index(roots[link.key]).get_indexer(children[link.key])
+    owners = pd.Index(roots[link.column]).get_indexer(children[link.column])
     number = np.bincount(owners, minlength=len(roots))
     first = np.cumsum(number) - number
     chosen = np.stack([np.where(number >= slot, first + slot - 1, -1) for slot in SLOTS])
-    flat = _flat(roots.drop(columns=link.key), children, link, chosen, number)
+    flat = _flat(roots.drop(columns=link.column), children, link, chosen, number)
     return encode(flat, domain, private=False)
 
 

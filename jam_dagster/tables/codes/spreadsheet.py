@@ -54,7 +54,7 @@ def _columns(domain: Domain) -> Iterator[tuple[str, str, Sequence[object]]]:
     tables = {"": domain.roots}
     if children is not None:
         tables[f" of table {children.link.table}"] = children.domain
-        yield "key", children.link.key, ()
+        yield "key", children.link.column, ()
     for table, its in tables.items():
         for attribute in its.attributes:
             yield f"attribute{table}", attribute.name, (*attribute.listed, attribute.format)

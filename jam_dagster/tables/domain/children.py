@@ -202,7 +202,7 @@ class Link:
     ----------
     table
         Its name, which is also the attribute that counts the children of a root.
-    key
+    column
         The column of both tables that identifies a root.
     maximum
         The largest number of children that a root keeps, 1 to `MOST_CHILDREN`.
@@ -214,7 +214,7 @@ class Link:
     """
 
     table: str
-    key: str
+    column: str
     maximum: int
 
     def __post_init__(self) -> None:
@@ -223,10 +223,10 @@ class Link:
                 "children: the name of their table begins with a lower-case letter and is of"
                 f" lower-case letters, digits and '_', got {self.table!r}"
             )
-        if not isinstance(self.key, str) or not self.key:
+        if not isinstance(self.column, str) or not self.column:
             raise SpecificationError(
                 f"children.{self.table}.key must be the column of both tables that identifies a"
-                f" row of the root table, got {self.key!r}"
+                f" row of the root table, got {self.column!r}"
             )
         whole = isinstance(self.maximum, int) and not isinstance(self.maximum, bool)
         if not whole or not 1 <= self.maximum <= MOST_CHILDREN:
@@ -244,8 +244,8 @@ class Link:
         return tuple(self.name(slot, column) for column in columns)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the key and the maximum."""
-        return {"key": self.key, "max": self.maximum}
+        """Return the column, which is the entry `key`, and the maximum."""
+        return {"key": self.column, "max": self.maximum}
 
 
 def child_attributes(link: Link, attributes: Sequence[Attribute]) -> tuple[Attribute, ...]:

@@ -332,7 +332,7 @@ class Domain:
         Raises
         ------
         DomainError
-            If a column has a name that the children need or is the key, or if this is not the
+            If a column has a name that the children need or is the link's, or if this is not the
             domain of one table.
         """
         table = link.table
@@ -346,10 +346,11 @@ class Domain:
                 f"the root table has a column {min(taken)!r}, which the table {table!r} of its"
                 " children needs: rename the column, or the table"
             )
-        if link.key in (*self.columns, *children.columns):
+        if link.column in (*self.columns, *children.columns):
             raise DomainError(
-                f"column {link.key!r} identifies a row of the root table, so it cannot be a column"
-                " of the domain: remove it there, for the synthetic tables get keys of their own"
+                f"column {link.column!r} identifies a row of the root table, so it cannot be a "
+                "column of the domain: remove it there, for the synthetic tables get keys of their "
+                "own"
             )
         masks = children.impossible_masks()
         return Domain(

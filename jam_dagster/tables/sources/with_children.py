@@ -85,16 +85,16 @@ class WithChildren(Source):
 
     def count_records(self, unit: PrivacyUnit | None) -> int:
         """Return the number of roots (see `Source.count_records`)."""
-        return self.roots.count_records(PrivacyUnit(self.link.key))
+        return self.roots.count_records(PrivacyUnit(self.link.column))
 
     def contents(self, names: Sequence[str]) -> str | None:
         """Return a digest of the columns of both tables (see `Source.contents`)."""
         own = self.link.name(1, "")
         children = [name.removeprefix(own) for name in names if name.startswith(own)]
-        slots, others = (own, self.link.name(2, "")), (self.link.table, self.link.key)
+        slots, others = (own, self.link.name(2, "")), (self.link.table, self.link.column)
         roots = [name for name in names if not name.startswith(slots) and name not in others]
         found = [
-            one.contents([*columns, self.link.key])
+            one.contents([*columns, self.link.column])
             for one, columns in zip(self.parts, (roots, children), strict=True)
         ]
         if found == [None, None]:

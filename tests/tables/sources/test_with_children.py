@@ -51,7 +51,7 @@ def stored(frame: pd.DataFrame, kind: str, name: str) -> Source:
 
 
 def codes(roots: Source, children: Source, link: Link = LINK) -> list[list[int]]:
-    counted = WithChildren(roots, children, link).counted(DOMAIN, PrivacyUnit(link.key), SECRET)
+    counted = WithChildren(roots, children, link).counted(DOMAIN, PrivacyUnit(link.column), SECRET)
     return [column.tolist() for column in counted.columns]  # type: ignore[attr-defined]
 
 
