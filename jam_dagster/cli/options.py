@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 import typer
@@ -118,20 +119,21 @@ def _choice(kind: Any) -> Any:
 
 def release_options(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return options of a command as `jam_dagster.release.options.release_spec` takes them."""
-    options: dict[str, Any] = {
-        name: str(value) if isinstance(value, StrEnum) else value
-        for name, value in given.items()
-        if value not in (None, [])
-    }
+    options = {name: _plain(value) for name, value in given.items() if value not in (None, [])}
     if "settings" in options:
         options["settings"] = _settings(options["settings"])
     if "public" in options:
         options["public"] = public_source(options["public"])
-    if "domain" in options:
-        options["domain"] = options["domain"].absolute()
     if "cliques" in options:
         options["cliques"] = [text.split(",") for text in options["cliques"]]
     return options
+
+
+def _plain(value: Any) -> Any:
+    """Return a choice as text, and a path from here, for one in a file starts from its folder."""
+    if isinstance(value, StrEnum):
+        return str(value)
+    return value.absolute() if isinstance(value, Path) else value
 
 
 def _settings(texts: Sequence[str]) -> dict[str, Any]:
