@@ -31,7 +31,7 @@ from jam_dagster.mechanisms.loops.rows import sample_rows, with_search
 from jam_dagster.privacy import Budget, Draws, SeededNoise, UnledgeredAccount
 from jam_dagster.privacy.sensitivity import Neighbours
 from jam_dagster.tables import Domain, PrivacyUnit, Workload, encode
-from jam_dagster.tables.codes.roots import decode_two, roots_with_children
+from jam_dagster.tables.codes.roots import decode_two, encode_roots, roots_with_children
 from jam_dagster.tables.domain.children import Link
 
 MOST, JOBS = 4, 10
@@ -113,8 +113,8 @@ def distances(truth: Tables, made: Tables) -> list[float]:
 
 def released(truth: Tables, public: Tables | None, mechanism: str, rho: float, seed: int) -> Tables:
     """Return two synthetic tables."""
-    private = encode(roots_with_children(*truth, LINK, KEY), DOMAIN)
-    known = None if public is None else encode(roots_with_children(*public, LINK, KEY), DOMAIN)
+    private = encode_roots([truth[0]], [truth[1]], DOMAIN, KEY)
+    known = None if public is None else encode(roots_with_children(*public, LINK), DOMAIN)
     noise = Draws(SeededNoise(seed), UnledgeredAccount(rho), neighbours=Neighbours("add_remove"))
     run = make_mechanism(mechanism).run(private, known, Workload.all_k_way(DOMAIN, 2), noise)
     rng = np.random.default_rng(seed)

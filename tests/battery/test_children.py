@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 from jam_dagster.privacy import Neighbours, SeededNoise
-from jam_dagster.tables import Domain, EncodedTable, encode
+from jam_dagster.tables import Domain, EncodedTable
 from jam_dagster.tables.codes.privacy_unit import seeded_secret
-from jam_dagster.tables.codes.roots import roots_with_children
+from jam_dagster.tables.codes.roots import encode_roots
 from jam_dagster.tables.domain.children import Link
 from tests.battery.listening import Listening
 from tests.battery.mechanisms import Case, independent, jam_pgm, tilt
@@ -23,8 +23,7 @@ RELATION = Neighbours("add_remove")
 
 
 def rows(households: pd.DataFrame, persons: pd.DataFrame) -> EncodedTable:
-    flat = roots_with_children(households, persons, LINK, seeded_secret(1))
-    return encode(flat, DOMAIN, private=True)
+    return encode_roots([households], [persons], DOMAIN, seeded_secret(1))
 
 
 def two_tables(rng: np.random.Generator, number: int) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -163,23 +163,26 @@ class PrivacyUnit:
 
 
 class PersonNumbers:
-    """The persons of a private table that comes in batches, numbered in order of appearance."""
+    """The persons of a private table that comes in batches, numbered in order of appearance.
 
-    def __init__(self, unit: PrivacyUnit) -> None:
-        self._unit = unit
-        self._people: dict[str, int] = {}
+    `text` says which values are one person.
+    """
+
+    def __init__(self, unit: PrivacyUnit, text: Callable[[object], str] = text_of) -> None:
+        self._unit, self._text = unit, text
+        self.people: dict[str, int] = {}
 
     @property
     def texts(self) -> list[str]:
         """The text of each person."""
-        return list(self._people)
+        return list(self.people)
 
     def of(self, batch: Batch) -> npt.NDArray[np.int64]:
         """Return the number of each row's person, shape (rows,), or raise as `limit` does."""
         persons = persons_in(batch, self._unit)
 
         def number(value: object) -> int:
-            return self._people.setdefault(text_of(value), len(self._people))
+            return self.people.setdefault(self._text(value), len(self.people))
 
         with private_values():
             numbers = each_value(persons, number, -1, np.int64)
@@ -199,52 +202,60 @@ class LimitedRows:
     rows in another order each time.
     """
 
-    def __init__(self, unit: PrivacyUnit, secret: bytes) -> None:
+    def __init__(
+        self, unit: PrivacyUnit, secret: bytes, text: Callable[[object], str] = text_of
+    ) -> None:
         self._unit, self._secret = unit, secret
-        self._persons = PersonNumbers(unit)
+        self.persons = PersonNumbers(unit, text)
         self._numbers = [np.empty(0, np.int64)]
         self._contents = [np.empty((0, 2), np.uint64)]
 
     def encoded(self, batches: Iterable[Batch], domain: Domain) -> Iterator[EncodedTable]:
         """Yield all rows encoded, each batch by itself; 24 bytes a row are held."""
         for encoded in each_encoded(self._noted(batches), domain):
-            self._contents.append(self._content_of(encoded))
+            self._contents.append(contents_of(encoded, self._secret))
             yield encoded
 
     def _noted(self, batches: Iterable[Batch]) -> Iterator[Batch]:
         for batch in batches:
-            self._numbers.append(self._persons.of(batch))
+            self._numbers.append(self.persons.of(batch))
             yield batch
 
-    def _content_of(self, encoded: EncodedTable) -> npt.NDArray[np.uint64]:
-        """Return a keyed hash of the codes of each row, shape (rows, 2).
-
-        It is a sum of secret multiples of the codes, so that codes of 16 bits that differ have one
-        hash with a probability of 2^-96.
-        """
-        names = len(encoded.columns)
-        secret = hashlib.shake_256(b"jam row codes\0" + self._secret).digest(16 * names)
-        content = np.zeros((encoded.records, 2), np.uint64)
-        multiples = np.frombuffer(secret, "<u8").reshape(names, 2).astype(np.uint64)
-        for codes, pair in zip(encoded.columns, multiples, strict=True):
-            content += codes.astype(np.uint64)[:, None] * pair
-        return content
+    @property
+    def numbers(self) -> npt.NDArray[np.int64]:
+        """The person of each row, shape (rows,)."""
+        return np.concatenate(self._numbers)
 
     def kept(self) -> npt.NDArray[np.bool_]:
         """Return which of all rows stay, shape (rows,)."""
-        numbers, contents = np.concatenate(self._numbers), np.concatenate(self._contents)
+        contents = np.concatenate(self._contents)
         with private_values():
-            return _kept(numbers, contents, self._persons.texts, self._unit.max_rows, self._secret)
+            texts, most = self.persons.texts, self._unit.max_rows
+            return _kept(self.numbers, contents, texts, most, self._secret)
+
+
+def contents_of(encoded: EncodedTable, secret: bytes) -> npt.NDArray[np.uint64]:
+    """Return a keyed hash of the codes of each row, shape (rows, 2).
+
+    It is a sum of secret multiples of the codes, so that codes of 16 bits that differ have one hash
+    with a probability of 2^-96.
+    """
+    names = len(encoded.columns)
+    drawn = hashlib.shake_256(b"jam row codes\0" + secret).digest(16 * names)
+    content = np.zeros((encoded.records, 2), np.uint64)
+    multiples = np.frombuffer(drawn, "<u8").reshape(names, 2).astype(np.uint64)
+    for codes, pair in zip(encoded.columns, multiples, strict=True):
+        content += codes.astype(np.uint64)[:, None] * pair
+    return content
 
 
 def persons_in(batch: Batch, unit: PrivacyUnit) -> pd.Series[Any]:
     """Return a batch's column that identifies a person, or raise InputError."""
-    if not isinstance(batch, pd.DataFrame):
-        unit.check_column(no_rows_of(batch))
-        with private_values():
-            return series_of(batch.column(unit.column))
-    unit.check_column(batch)
-    return batch[unit.column]
+    unit.check_column(no_rows_of(batch))
+    if isinstance(batch, pd.DataFrame):
+        return batch[unit.column]
+    with private_values():
+        return series_of(batch.column(unit.column))
 
 
 def _text_or_none(value: object) -> str | None:
@@ -271,13 +282,13 @@ def _kept(
     for person in np.flatnonzero(rows > most):
         own = order[begin : begin + rows[person]]
         begin += len(own)
-        drawn = tickets(texts[person], _places(contents[own]), secret)
+        drawn = tickets(texts[person], places(contents[own]), secret)
         kept[own[np.argsort(drawn, kind="stable")[:most]]] = True
     return kept
 
 
-def _places(contents: npt.NDArray[np.uint64]) -> Iterator[bytes]:
-    """Yield each content, and its place among the same ones that come before, as bytes."""
+def places(contents: npt.NDArray[np.uint64]) -> Iterator[bytes]:
+    """Yield each of sorted contents, and its place among the same ones, as bytes."""
     before, place = b"", 0
     for content in map(bytes, contents):
         place = place + 1 if content == before else 0

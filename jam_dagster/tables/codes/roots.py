@@ -2,13 +2,13 @@
 
 A root's row has the number of its children and two of them, at random and in random order. It
 depends on the root's own rows alone, whatever rows other roots have, so a root is one privacy unit
-and two tables that differ in one root differ in one row.
+and two tables that differ in one root differ in one row. In private tables no order of rows decides
+it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -21,11 +21,24 @@ from jam_dagster.common.redaction import private_values
 from jam_dagster.errors import DomainError, InputError
 from jam_dagster.tables.codes.alike import alike_rows, most_dependent
 from jam_dagster.tables.codes.decode import decode
-from jam_dagster.tables.codes.encode import encode
-from jam_dagster.tables.codes.privacy_unit import PrivacyUnit, tickets
+from jam_dagster.tables.codes.encode import check_possible, each_encoded, encode, joined
+from jam_dagster.tables.codes.privacy_unit import (
+    LimitedRows,
+    PrivacyUnit,
+    contents_of,
+    places,
+    seeded_secret,
+    tickets,
+)
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.children import SLOTS
-from jam_dagster.tables.domain.columns import each_value, missing_in
+from jam_dagster.tables.domain.columns import (
+    Batch,
+    each_value,
+    missing_in,
+    no_rows_of,
+    series_of,
+)
 from jam_dagster.tables.domain.values import exact_number, text_of
 
 if TYPE_CHECKING:
@@ -40,54 +53,147 @@ _LEAST_DONORS = 10
 _ROUNDS = 3
 
 
-def roots_with_children(
-    roots: pd.DataFrame,
-    children: pd.DataFrame,
-    link: Link,
-    secret: bytes,
-    *,
-    private: bool = True,
-    fits: Domain | None = None,
-) -> pd.DataFrame:
-    """Return a table of one row a root: its columns, the number of its children, two of them.
+def encode_roots(
+    roots: Iterable[Batch], children: Iterable[Batch], domain: Domain, secret: bytes
+) -> EncodedTable:
+    """Encode two private tables that come in batches as a table of one row a root.
 
     A root that has several rows keeps one. Children of no root are left out, and so are those of a
-    root that has more than `link.maximum`; both by keyed hashes of the root and of places among its
-    own rows (see `PrivacyUnit.limit`). The link's column is left out, and cells of a child that a
-    root lacks are missing. `fits` is a domain that each child of a root must be in, whether it is
-    chosen or not.
+    root that has more than the link's maximum; both by keyed hashes of the root and of the codes of
+    its own rows (see `LimitedRows`). All other rows of both tables must be in the domain, whether
+    they are chosen or not.
 
-    An InputError says if a table has no column of the link, or two, or both tables have columns of
-    one name; in public tables, if a root has no cell in it, or no child has a root. Faults of
-    private values are a PrivateValuesError.
+    Parameters
+    ----------
+    roots, children
+        The rows of both tables, with the columns of the domain and of the key.
+    domain
+        The domain of roots and children.
+    secret
+        Chooses rows.
+
+    Returns
+    -------
+    EncodedTable
+        A row a root: its codes, the number of its children, the codes of two of them.
+
+    Raises
+    ------
+    InputError
+        A table has no column of the key, or two.
+    DomainError
+        As `encode`.
+    PrivateValuesError
+        The key of a root is missing, or as `encode`.
     """
-    unit = PrivacyUnit(link.column)
+    two = children_in(domain)
+    link = two.link
+    rows = LimitedRows(PrivacyUnit(link.column), secret, _key_text)
+    every = joined(rows.encoded(_with_key(roots, link, "the root table"), two.roots), two.roots)
+    kept = rows.kept()
+    place = np.full(len(rows.persons.people), -1, dtype=np.intp)
+    place[rows.numbers[kept]] = np.arange(np.count_nonzero(kept))
+    indices = {text: int(place[number]) for text, number in rows.persons.people.items()}
+    owners, contents = [np.empty(0, np.intp)], [np.empty((0, 2), np.uint64)]
+
+    def owned() -> Iterator[Batch]:
+        for batch in _with_key(children, link, f"the table {link.table!r}"):
+            with private_values():
+                owner = _owners(indices, _column(batch, link.column))
+                owners.append(owner[owner >= 0])
+                yield _rows_of(batch, owner >= 0)
+
+    def encoded() -> Iterator[EncodedTable]:
+        for table in each_encoded(owned(), two.domain):
+            contents.append(contents_of(table, secret))
+            yield table
+
+    child = joined(encoded(), two.domain)
+    with private_values():
+        texts = np.empty(len(indices), dtype=object)
+        texts[np.array([*indices.values()], dtype=np.intp)] = [*indices]
+        chosen, number = _two_children(texts, np.concatenate(owners), np.concatenate(contents), secret)
+        table = _of_slots(every.take(kept), child, chosen, number, domain)
+        check_possible(table)
+    return table
+
+
+def _of_slots(
+    roots: EncodedTable,
+    children: EncodedTable,
+    chosen: npt.NDArray[np.intp],
+    number: npt.NDArray[np.int64],
+    domain: Domain,
+) -> EncodedTable:
+    """Return a row a root, of which `chosen` has the rows of its children, a row a slot."""
+    count = np.minimum(number, children_in(domain).link.maximum)
+    columns = [*roots.columns, count]
+    for slot, rows in zip(SLOTS, chosen, strict=True):
+        there = count >= slot
+        for codes, size in zip(children.columns, children.domain.shape, strict=True):
+            # The last cell of a child's attribute is for roots without that child.
+            cells = np.full(len(count), size)
+            cells[there] = codes[rows[there]]
+            columns.append(cells)
+    return EncodedTable(domain, tuple(columns))
+
+
+def _with_key(batches: Iterable[Batch], link: Link, called: str) -> Iterator[Batch]:
+    """Yield batches that have the column of the key, or raise InputError."""
+    for batch in batches:
+        _check_key(no_rows_of(batch), link, called)
+        yield batch
+
+
+def _column(batch: Batch, name: str) -> pd.Series[Any]:
+    return batch[name] if isinstance(batch, pd.DataFrame) else series_of(batch.column(name))
+
+
+def _rows_of(batch: Batch, rows: npt.NDArray[np.bool_]) -> Batch:
+    if isinstance(batch, pd.DataFrame):
+        return batch.loc[rows]
+    import pyarrow as pa
+
+    return batch.filter(pa.array(rows))
+
+
+def roots_with_children(roots: pd.DataFrame, children: pd.DataFrame, link: Link) -> pd.DataFrame:
+    """Return a public table of one row a root: its columns, number of children, two of them.
+
+    Rows are chosen as `encode_roots` chooses them, but by their places. The key is left out, and
+    cells of a child that a root lacks are missing.
+
+    Raises
+    ------
+    InputError
+        A table has no column of the key, or two; both tables have columns of one name; the key of a
+        root is missing; or no child has a root.
+    """
+    unit, secret = PrivacyUnit(link.column), seeded_secret(0)
     _check_key(roots, link, "the root table")
     _check_key(children, link, f"the table {link.table!r}")
-    if not private and missing_in(roots[link.column]).any():
+    if missing_in(roots[link.column]).any():
         raise InputError(
             f"column {link.column!r} of the public root table has missing values: fill them in, or"
             " remove these rows"
         )
-    with private_values() if private else nullcontext():
-        identifiers = each_value(roots[link.column], _link_text, None)
-        named = roots.assign(**{link.column: identifiers, _ROOT: np.arange(len(roots))})
-        limited = unit.limit(named, secret)
-        kept = identifiers[limited.pop(_ROOT).to_numpy()]
-        owners = _owners(kept, children[link.column])
-        chosen, number = _two_children(kept, owners, secret)
-    if not private and len(children) and not number.any():
+    identifiers = each_value(roots[link.column], _key_text, None)
+    named = roots.assign(**{link.column: identifiers, _ROOT: np.arange(len(roots))})
+    limited = unit.limit(named, secret)
+    kept = identifiers[limited.pop(_ROOT).to_numpy()]
+    owners = _owners({text: index for index, text in enumerate(kept)}, children[link.column])
+    same = np.zeros((len(owners), 2), np.uint64)
+    chosen, number = _two_children(kept, owners, same, secret)
+    if len(children) and not number.any():
         raise InputError(
-            f"no row of the public table {link.table!r} has the {link.column!r} of a row of its "
-            "root table: write the keys alike in both"
+            f"no row of the public table {link.table!r} has the {link.column!r} of a row of its root"
+            " table: write the keys alike in both"
         )
-    if fits is not None:
-        encode(children[owners >= 0], fits, private=private)
     return _flat(limited, children, link, chosen, number)
 
 
 def _check_key(table: pd.DataFrame, link: Link, called: str) -> None:
-    """Raise InputError unless a table has the column of the link, once."""
+    """Raise InputError unless a table has the column of the key, once."""
     found = list(table.columns).count(link.column)
     if found != 1:
         raise InputError(
@@ -135,19 +241,18 @@ _ROOT = "\0root"
 """A column for the index of a root in its table, with a name that no table has."""
 
 
-def _link_text(value: object) -> str:
-    """Return the text of a cell of a link: some whole numbers no float distinguishes."""
+def _key_text(value: object) -> str:
+    """Return the text of a key: a database may have whole numbers that no float distinguishes."""
     whole = exact_number(value) if isinstance(value, Decimal) else None
     return str(whole) if isinstance(whole, int) else text_of(value)
 
 
-def _owners(roots: npt.NDArray[Any], keys: pd.Series[Any]) -> npt.NDArray[np.intp]:
+def _owners(roots: Mapping[str, int], keys: pd.Series[Any]) -> npt.NDArray[np.intp]:
     """Return the row of each child's root, -1 for a child of none."""
-    indices = {text: index for index, text in enumerate(roots)}
 
     def owner(value: object) -> int:
         try:
-            return indices.get(_link_text(value), -1)
+            return roots.get(_key_text(value), -1)
         except Exception:  # A value in memory may be of any type.
             return -1
 
@@ -155,10 +260,13 @@ def _owners(roots: npt.NDArray[Any], keys: pd.Series[Any]) -> npt.NDArray[np.int
 
 
 def _two_children(
-    roots: npt.NDArray[Any], owners: npt.NDArray[np.intp], secret: bytes
+    roots: npt.NDArray[Any],
+    owners: npt.NDArray[np.intp],
+    contents: npt.NDArray[np.uint64],
+    secret: bytes,
 ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.int64]]:
     """Return the rows of two children of each root, -1 for none, and the number of its children."""
-    order = np.argsort(owners, kind="stable")
+    order = np.lexsort((contents[:, 1], contents[:, 0], owners))
     order = order[np.searchsorted(owners[order], 0) :]
     number = np.bincount(owners[order], minlength=len(roots))
     starts = np.concatenate([[0], np.cumsum(number)])
@@ -166,9 +274,8 @@ def _two_children(
     chosen[0, number == 1] = order[starts[:-1][number == 1]]
     for root in np.flatnonzero(number > 1):
         own = order[starts[root] : starts[root + 1]]
-        places = (place.to_bytes(8, "little") for place in range(len(own)))
-        shuffled = np.argsort(tickets(roots[root], places, secret), kind="stable")
-        chosen[:, root] = own[shuffled[: len(SLOTS)]]
+        drawn = tickets(roots[root], places(contents[own]), secret)
+        chosen[:, root] = own[np.argsort(drawn, kind="stable")[: len(SLOTS)]]
     return chosen, number
 
 
@@ -376,15 +483,14 @@ def decode_two(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Decode a table of roots with two children to the root table and the children's table.
 
-    Both begin with the link's column: roots are numbered from 1, and each child has the number of
-    its root.
+    Both begin with the key: roots are numbered from 1, and each child has the number of its root.
     """
     children = _children_of(encoded)
-    column = children.link.column
+    key = children.link.column
     roots, every, owners = separated(encoded, rng)
     tables = decode(roots, rng), decode(every, rng)
     for table, numbers in zip(tables, (np.arange(roots.records), owners), strict=True):
-        table.insert(0, column, numbers + 1)
+        table.insert(0, key, numbers + 1)
     return tables
 
 
@@ -393,7 +499,7 @@ def encode_two(roots: pd.DataFrame, children: pd.DataFrame, domain: Domain) -> E
 
     The children are in the order of their roots, and the first two of a root are those of its row.
     """
-    link = _children_in(domain).link
+    link = children_in(domain).link
     owners = pd.Index(roots[link.column]).get_indexer(children[link.column])
     number = np.bincount(owners, minlength=len(roots))
     first = np.cumsum(number) - number
@@ -403,10 +509,11 @@ def encode_two(roots: pd.DataFrame, children: pd.DataFrame, domain: Domain) -> E
 
 
 def _children_of(encoded: EncodedTable) -> Children:
-    return _children_in(encoded.domain)
+    return children_in(encoded.domain)
 
 
-def _children_in(domain: Domain) -> Children:
+def children_in(domain: Domain) -> Children:
+    """Return the two tables of a domain, or raise DomainError if its rows are of one."""
     if domain.children is None:
         raise DomainError("the domain has no children, so its rows are of one table")
     return domain.children

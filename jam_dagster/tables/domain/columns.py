@@ -320,9 +320,11 @@ def as_frame(batch: pa.RecordBatch | pd.DataFrame) -> pd.DataFrame:
     return batch if isinstance(batch, pd.DataFrame) else frame_of(pa.Table.from_batches([batch]))
 
 
-def no_rows_of(batch: pa.RecordBatch) -> pd.DataFrame:
+def no_rows_of(batch: Batch) -> pd.DataFrame:
     """Return a frame with a batch's columns, whatever its rows hold."""
-    return frame_of(batch.schema.empty_table())
+    return (
+        batch.iloc[:0] if isinstance(batch, pd.DataFrame) else frame_of(batch.schema.empty_table())
+    )
 
 
 def series_of(cells: pa.Array) -> pd.Series[Any]:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from jam_dagster.common.redaction import redacted
 from jam_dagster.errors import SpecificationError
-from jam_dagster.tables.codes.encode import encode
 from jam_dagster.tables.codes.privacy_unit import PrivacyUnit, seeded_secret
-from jam_dagster.tables.codes.roots import roots_with_children
+from jam_dagster.tables.codes.roots import children_in, encode_roots, roots_with_children
 from jam_dagster.tables.domain.children import Link
 from jam_dagster.tables.sources.identity import canonical
-from jam_dagster.tables.sources.shifted import SHIFTED_PRIVATE
 from jam_dagster.tables.sources.source import Limit, Source
 
 if TYPE_CHECKING:
@@ -64,24 +62,23 @@ class WithChildren(Source):
         return self.roots.is_polars
 
     def read(self, *, private: bool) -> pd.DataFrame:
-        """Read both tables, and return a row a root (see `roots_with_children`)."""
-        return self._read(seeded_secret(0), private=private)
-
-    def _read(self, secret: bytes, *, private: bool, fits: Domain | None = None) -> pd.DataFrame:
-        if private and any(one.is_shifted for one in self.parts):
-            raise SpecificationError(SHIFTED_PRIVATE)
-        roots, children = (one.read(private=private) for one in self.parts)
-        return roots_with_children(roots, children, self.link, secret, private=private, fits=fits)
+        """Read both public tables, and return a row a root (see `roots_with_children`)."""
+        if private:
+            raise SpecificationError("two private tables are read in batches, not as one table")
+        roots, children = (one.read(private=False) for one in self.parts)
+        return roots_with_children(roots, children, self.link)
 
     def _counted(
         self, domain: Domain, limit: Limit | None, cliques: Sequence[Clique]
     ) -> MarginalSource:
-        with redacted("reading the private tables"):
-            secret = seeded_secret(0) if limit is None else limit[1]
-            child = None if domain.children is None else domain.children.domain
-            records = self._read(secret, private=True, fits=child)
-        with redacted("encoding the private table"):
-            return encode(records, domain, private=True)
+        """Encode both private tables batch by batch."""
+        two, secret = children_in(domain), seeded_secret(0) if limit is None else limit[1]
+        roots, children = (
+            one.batches([*names, self.link.key])
+            for one, names in zip(self.parts, (two.roots.names, two.domain.names), strict=True)
+        )
+        with closing(roots), closing(children):
+            return encode_roots(roots, children, domain, secret)
 
     def count_records(self, unit: PrivacyUnit | None) -> int:
         """Return the number of roots (see `Source.count_records`)."""
