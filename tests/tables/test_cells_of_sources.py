@@ -465,10 +465,7 @@ def check(make: Any, folder: Path, cells: Cells) -> None:
 def _cases() -> Iterator[Any]:
     for source in SOURCES:
         for cells in CASES:
-            typed = cells.name == "single precision as categories" and source != "csv"
-            # A float4 is compared by the double that it equals, not by its shortest text.
-            marks = [pytest.mark.xfail(strict=True)] if typed else []
-            marks += [] if source == "pandas" else [pytest.mark.slow]
+            marks = [] if source == "pandas" else [pytest.mark.slow]
             yield pytest.param(source, cells, id=f"{source}-{cells.name}", marks=marks)
 
 

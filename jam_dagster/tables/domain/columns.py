@@ -65,11 +65,21 @@ def each_value(
     else:
         return _each_cell(column, function, missing, dtype)
     results = np.empty(len(distinct) + 1, dtype)
-    for index, value in enumerate(distinct):
+    for index, value in enumerate(values_in(distinct)):
         results[index] = function(value)
     # The last entry is for code -1 of missing values.
     results[-1] = missing
     return results[indices]
+
+
+def values_in(distinct: Any) -> Any:
+    """Return values of which each can be asked for its text.
+
+    An index gives numbers of single precision as floats of Python, whose texts are others.
+    """
+    dtype: Any = distinct.dtype
+    narrow = pd.api.types.is_float_dtype(dtype) and dtype.itemsize < 8
+    return distinct.to_numpy(f"f{dtype.itemsize}") if narrow else distinct
 
 
 def _equal_are_same(column: pd.Series[Any]) -> bool:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from decimal import Decimal
 from numbers import Integral, Real
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -59,10 +59,16 @@ def text_of(value: object) -> str:
     if isinstance(value, Integral):
         return str(int(value))
     if isinstance(value, Real | Decimal):
-        number = float(value)
+        number = _double(value)
         exact = number.is_integer() and abs(number) <= LARGEST_INTEGER
         return str(int(number)) if exact else repr(number)
     return str(value)
+
+
+def _double(value: Any) -> float:
+    """Return a number as a float; one of single precision by its shortest text, as in a file."""
+    short = isinstance(value, np.floating) and value.itemsize < 8
+    return float(str(value) if short else value)
 
 
 def exact_number(value: object) -> int | float | None:
@@ -201,7 +207,7 @@ def plain_value(name: str, value: object) -> Value:
     if isinstance(value, Integral):
         return int(value)
     if isinstance(value, Real) and math.isfinite(float(value)):
-        return float(value) + 0.0
+        return _double(value) + 0.0
     raise DomainError(
         f"attribute {name!r} lists {value!r}: a value must be a text, a finite number or a boolean"
         " (for missing values, declare it nullable)"

@@ -26,6 +26,7 @@ from jam_dagster.tables.domain.columns import (
     has_codes,
     number_of,
     texts_in,
+    values_in,
     without_category,
 )
 from jam_dagster.tables.domain.number_format import NumberFormat, format_of
@@ -39,6 +40,7 @@ from jam_dagster.tables.domain.values import (
     exact_number,
     is_formula,
     kind_of,
+    plain_value,
     text_of,
     truths_of,
 )
@@ -140,6 +142,8 @@ def declares_levels(column: pd.Series[Any]) -> bool:
 def _levels(column: pd.Series[Any]) -> tuple[Value, ...]:
     """Return the values that the dtype of a public category declares, if they can be listed."""
     levels: list[Any] = column.cat.categories.tolist()
+    if pd.api.types.is_float_dtype(column.cat.categories.dtype):
+        levels = [plain_value("level", one) for one in values_in(column.cat.categories)]
     levels = [exact_number(one) if isinstance(one, Decimal) else one for one in levels]
     many = len(levels) > _MAX_DISTINCT_TEXTS and 2 * column.nunique() > column.count()
     if many or len(levels) > _MAX_CATEGORIES:
