@@ -23,7 +23,7 @@ from jam_dagster.tables import (
     SqlSource,
     encode,
 )
-from jam_dagster.tables.domain.clock import TIME
+from jam_dagster.tables.domain.units import TIME
 from tests.examples import examples
 from tests.tables.test_one_record import (
     PARQUET_KINDS,

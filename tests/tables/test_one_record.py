@@ -37,8 +37,8 @@ from jam_dagster.tables import (
     encode,
 )
 from jam_dagster.tables.codes.encode import each_encoded, encode_chunks, joined
-from jam_dagster.tables.domain.clock import DURATION, TIME
 from jam_dagster.tables.domain.columns import as_frame
+from jam_dagster.tables.domain.units import DURATION, TIME
 from jam_dagster.tables.sources import parquet as parquet_source
 from tests.examples import examples
 

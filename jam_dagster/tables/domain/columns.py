@@ -21,9 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from jam_dagster.common.deferred import pd
-from jam_dagster.tables.domain.clock import DATE, DURATION, TIME
 from jam_dagster.tables.domain.number_format import NumberFormat
 from jam_dagster.tables.domain.text_dtype import text_dtype
+from jam_dagster.tables.domain.units import DATE, DURATION, TIME
 from jam_dagster.tables.domain.values import LARGEST_INTEGER, exact_number, text_of, truth_of
 
 if TYPE_CHECKING:

@@ -20,9 +20,10 @@ import numpy.typing as npt
 
 from jam_dagster.common.deferred import pd
 from jam_dagster.errors import DomainError
-from jam_dagster.tables.domain.clock import DATE, moment_in, text_at
 from jam_dagster.tables.domain.columns import each_value, missing_in
+from jam_dagster.tables.domain.moment_texts import moment_in, text_at
 from jam_dagster.tables.domain.text_dtype import dtype_of
+from jam_dagster.tables.domain.units import DATE
 from jam_dagster.tables.domain.values import LARGEST_INTEGER, Value, is_formula, kind_of, text_of
 
 _LONGEST_TEXT = 1000

@@ -17,13 +17,7 @@ from jam_dagster.common.deferred import pd
 from jam_dagster.common.validation import as_list
 from jam_dagster.errors import DomainError, SpecificationError
 from jam_dagster.tables.domain.binned import BinnedAttribute
-from jam_dagster.tables.domain.clock import (
-    LONGER_THAN_DAYS,
-    Clock,
-    Unit,
-    has_fractions,
-    other_order,
-)
+from jam_dagster.tables.domain.clock import clock_of
 from jam_dagster.tables.domain.column_notes import (
     CLIPPED_DATES,
     LOOKED_AT,
@@ -33,7 +27,9 @@ from jam_dagster.tables.domain.column_notes import (
 from jam_dagster.tables.domain.columns import each_value
 from jam_dagster.tables.domain.entries import Entries, entries_in, entries_to, plain_entry
 from jam_dagster.tables.domain.intervals import checked_bins
+from jam_dagster.tables.domain.moment_texts import has_fractions, other_order
 from jam_dagster.tables.domain.text_dtype import dtype_of
+from jam_dagster.tables.domain.units import LONGER_THAN_DAYS, Clock, Unit
 from jam_dagster.tables.domain.values import Mask, Numbers, Units, short_number
 
 _MOST_ENTRIES = 1_000_000
@@ -172,7 +168,7 @@ class TimeAttribute(BinnedAttribute):
     @cached_property
     def clock(self) -> Clock:
         """The clock that counts the values."""
-        return Clock(self.name, self.unit, self.zone, self.format, self.dtype)
+        return clock_of(self.name, self.unit, self.zone, self.format, self.dtype)
 
     def _check_dtype(self) -> None:
         object.__setattr__(self, "dtype", self.clock.dtype)
@@ -329,7 +325,7 @@ class TimeAttribute(BinnedAttribute):
         shared = cls.shared(what, entry)
         shared["of_day"] = entries_in(what, entry, "of_day")
         shared |= {key: entry.get(key) for key in ("unit", "zone", "format", "every", "hour_from")}
-        clock = Clock(name, *(shared[key] for key in ("unit", "zone", "format", "dtype")))
+        clock = clock_of(name, *(shared[key] for key in ("unit", "zone", "format", "dtype")))
         key = "edges" if "edges" in entry else "bounds"
         written = as_list(what, key, entry[key])
         if len(written) < 2 or (key == "bounds" and len(written) != 2):
@@ -375,7 +371,7 @@ class TimeAttribute(BinnedAttribute):
 
     @property
     def _default_dtype(self) -> str:
-        return str(replace(self.clock, dtype=None).dtype)
+        return clock_of(self.name, self.unit, self.zone, self.format).dtype
 
     def canonical_form(self) -> dict[str, Any]:
         form = super().canonical_form()

@@ -15,7 +15,6 @@ from jam_dagster.tables.codes.encode import encode
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.attributes import Attribute
 from jam_dagster.tables.domain.binned import BinnedAttribute
-from jam_dagster.tables.domain.clock import DATE, LONGER_THAN_DAYS, is_day_first, other_order
 from jam_dagster.tables.domain.columns import (
     each_value,
     exact_column,
@@ -26,7 +25,9 @@ from jam_dagster.tables.domain.derived import DerivedColumn, formats_of
 from jam_dagster.tables.domain.domain import Domain
 from jam_dagster.tables.domain.expressions import column_text, columns_of, parsed
 from jam_dagster.tables.domain.lookups import Lookup
+from jam_dagster.tables.domain.moment_texts import is_day_first, other_order
 from jam_dagster.tables.domain.times import TimeAttribute
+from jam_dagster.tables.domain.units import DATE, LONGER_THAN_DAYS
 from jam_dagster.tables.domain.values import (
     exact_number,
     kind_of,

@@ -20,7 +20,6 @@ from jam_dagster.errors import DomainError
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.attributes import Attribute
 from jam_dagster.tables.domain.binned import BinnedAttribute
-from jam_dagster.tables.domain.clock import LONGER_THAN_DAYS
 from jam_dagster.tables.domain.constraints import (
     Combinations,
     NotNull,
@@ -32,6 +31,7 @@ from jam_dagster.tables.domain.derived import reproduces
 from jam_dagster.tables.domain.expressions import columns_of, parsed
 from jam_dagster.tables.domain.formula import Formula
 from jam_dagster.tables.domain.missing_where import MissingWhere
+from jam_dagster.tables.domain.units import LONGER_THAN_DAYS
 from jam_dagster.tables.drafting.determined_sums import LEAST_ROWS, clock_sums, sums
 from jam_dagster.tables.drafting.time_draft import shape_of
 

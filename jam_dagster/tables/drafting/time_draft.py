@@ -16,20 +16,13 @@ import numpy.typing as npt
 
 from jam_dagster.common.deferred import pd
 from jam_dagster.errors import DomainError
-from jam_dagster.tables.domain.clock import (
-    DATE,
-    DURATION,
-    DURATION_FORMATS,
-    UNITS,
-    Clock,
-    Unit,
-    is_day_first,
-    moment_in,
-    reads,
-)
+from jam_dagster.tables.domain.clock import clock_of
 from jam_dagster.tables.domain.columns import texts_in
+from jam_dagster.tables.domain.durations import DURATION_FORMATS
+from jam_dagster.tables.domain.moment_texts import is_day_first, moment_in, reads
 from jam_dagster.tables.domain.numeric import NumericAttribute
 from jam_dagster.tables.domain.times import TimeAttribute, equal_unit_edges
+from jam_dagster.tables.domain.units import DATE, DURATION, UNITS, Clock, Unit
 from jam_dagster.tables.drafting.determined import ZONES
 from jam_dagster.tables.drafting.quantile_bins import (
     KEPT_VALUES,
@@ -237,16 +230,16 @@ def _seconds_clock(
     """Return what counts the values of a column in seconds, None if these are others."""
     text = str(dtype)
     if pd.api.types.is_timedelta64_dtype(dtype):
-        return Clock(name, "second", dtype=text if text.startswith("timedelta") else DURATION)
+        return clock_of(name, "second", dtype=text if text.startswith("timedelta") else DURATION)
     if isinstance(dtype, pd.DatetimeTZDtype):
         known = getattr(dtype.tz, "key", None) or getattr(dtype.tz, "zone", None) or "UTC"
-        return Clock(name, "second", zone=known, dtype=text)
+        return clock_of(name, "second", zone=known, dtype=text)
     if pd.api.types.is_datetime64_dtype(dtype):
-        return Clock(name, "second", dtype=text)
+        return clock_of(name, "second", dtype=text)
     if text.startswith("date32"):
-        return Clock(name, "day", dtype=DATE)
+        return clock_of(name, "day", dtype=DATE)
     if text.startswith(("time32", "time64")):
-        return Clock(name, "second", dtype=text)
+        return clock_of(name, "second", dtype=text)
     if pd.api.types.is_integer_dtype(dtype):
         whole = text.replace("int", "Int") if nullable and text.startswith("int") else text
         dates = [
@@ -254,7 +247,7 @@ def _seconds_clock(
         ]
         share = rows @ np.array(dates) / rows.sum()
         nearly = share >= (NEARLY_ALL if nullable else 1)
-        return Clock(name, "second", format="%Y%m%d", dtype=whole) if nearly else None
+        return clock_of(name, "second", form="%Y%m%d", dtype=whole) if nearly else None
     return None
 
 
@@ -264,7 +257,7 @@ def _written_clock(name: str, texts: Mapping[str, int], day_first: bool | None) 
     sample = distinct[:: max(len(distinct) // _SAMPLE, 1)]
     lengths = 2 * sum(map(bool, map(_LENGTH.fullmatch, sample))) > len(sample)
     if lengths and any(map(_IS_LENGTH.fullmatch, distinct)):
-        clocks = [Clock(name, "second", format=one) for one in DURATION_FORMATS]
+        clocks = [clock_of(name, "second", form=one) for one in DURATION_FORMATS]
         return _most_alike(clocks, sample)
     found = _formats_of_most(sample)
     if not found:
@@ -285,7 +278,7 @@ def _written_clock(name: str, texts: Mapping[str, int], day_first: bool | None) 
         zone = _zone_of([moment_in(one, written) for one in known])
     forms = [written, re.sub("%([dmHI])", r"%-\1", written)]
     forms += [one.replace("%f", "%3f") for one in forms if "%f" in one]
-    clocks = [Clock(name, "second", zone=zone, format=one) for one in forms]
+    clocks = [clock_of(name, "second", zone=zone, form=one) for one in forms]
     return _most_alike(clocks, sample)
 
 
@@ -350,7 +343,7 @@ def _most_alike(clocks: Sequence[Clock], texts: Sequence[str]) -> Clock:
 
 def _span(written: str, texts: Sequence[str]) -> float:
     """Return how long is between the first and the last moment that a format reads."""
-    clock = Clock("", "second", format=written.removesuffix("%:z"))
+    clock = clock_of("", "second", form=written.removesuffix("%:z"))
     counts = [clock.count_of(one) for one in texts if reads(written, one)]
     return max(counts) - min(counts)
 

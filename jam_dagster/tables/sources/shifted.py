@@ -13,9 +13,9 @@ import numpy.typing as npt
 
 from jam_dagster.common.deferred import pd
 from jam_dagster.errors import SpecificationError
-from jam_dagster.tables.domain.clock import Clock
 from jam_dagster.tables.domain.columns import each_value, exact_column
 from jam_dagster.tables.domain.derived import recomputed
+from jam_dagster.tables.domain.units import Clock
 from jam_dagster.tables.sources.identity import canonical
 from jam_dagster.tables.sources.source import Source
 

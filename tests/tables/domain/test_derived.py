@@ -13,8 +13,8 @@ import pytest
 from jam_dagster.common.yaml_text import parse_yaml, write_yaml
 from jam_dagster.errors import DomainError, JamError
 from jam_dagster.tables import Domain, EncodedTable, decode, encode
-from jam_dagster.tables.domain.clock import DATE
 from jam_dagster.tables.domain.derived import DerivedColumn, reproduces
+from jam_dagster.tables.domain.units import DATE
 from tests.tiers import slow
 
 NEW_YORK = '"America/New_York"'

@@ -8,8 +8,10 @@ import pytest
 
 from jam_dagster.errors import DomainError, JamError
 from jam_dagster.tables import Domain, EncodedTable, decode, draft_table, encode
-from jam_dagster.tables.domain.clock import DATE, DURATION, TIME, Clock, Unit, moment_in, text_at
+from jam_dagster.tables.domain.clock import clock_of
+from jam_dagster.tables.domain.moment_texts import moment_in, text_at
 from jam_dagster.tables.domain.times import TimeAttribute
+from jam_dagster.tables.domain.units import DATE, DURATION, TIME, Unit
 
 NEW_YORK = "America/New_York"
 
@@ -176,7 +178,7 @@ def test_a_kind_decodes_to_its_dtype_and_is_written_as_it_was_declared(entry, ex
 def test_dates_long_ago_are_written_as_they_are(unit, zone, dates):
     written = "%d.%m.%Y" if unit == "day" else None
     edges = [pd.Timestamp(one, tz=zone) for one in dates]
-    clock = Clock("a", unit, zone, written)
+    clock = clock_of("a", unit, zone, written)
     counts = sorted({clock.count_of(one) for one in edges})
     options = {"unit": unit, "zone": zone, "format": written}
     domain = Domain((TimeAttribute("a", (*counts, counts[-1] + 0.5), **options),))
@@ -406,7 +408,7 @@ MOMENTS = (
 def test_timestamps_of_a_column_are_counted_as_each_of_them(
     dtype: str, unit: Unit, zone: str | None
 ) -> None:
-    clock = Clock("seen", unit, zone, dtype=None if zone is None else f"datetime64[us, {zone}]")
+    clock = clock_of("seen", unit, zone, dtype=None if zone is None else f"datetime64[us, {zone}]")
     moments = [one for one in MOMENTS if "[ns" not in dtype or "1700" < one[:4] < "2262"]
     for cells in (moments, moments[2:-3], [], [None, moments[2]]):
         column = pd.Series(pd.to_datetime(cells, format="ISO8601").astype("datetime64[us]"))
@@ -420,7 +422,9 @@ def test_timestamps_of_a_column_are_counted_as_each_of_them(
 
 def test_plain_timestamps_are_counted_at_once() -> None:
     column = pd.Series(pd.to_datetime(["2024-03-10 07:30", None]))
-    assert Clock("seen", "day").counts_of(column) is not None
-    assert Clock("seen", "hour", "Asia/Tokyo").counts_of(column.dt.tz_localize("UTC")) is not None
-    assert Clock("seen", "day", "Asia/Tokyo").counts_of(column.dt.tz_localize("UTC")) is None
-    assert Clock("seen", "day").counts_of(column.astype(str)) is None
+    assert clock_of("seen", "day").counts_of(column) is not None
+    assert (
+        clock_of("seen", "hour", "Asia/Tokyo").counts_of(column.dt.tz_localize("UTC")) is not None
+    )
+    assert clock_of("seen", "day", "Asia/Tokyo").counts_of(column.dt.tz_localize("UTC")) is None
+    assert clock_of("seen", "day").counts_of(column.astype(str)) is None

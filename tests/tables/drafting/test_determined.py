@@ -10,8 +10,8 @@ import pytest
 from jam_dagster.common.yaml_text import parse_yaml, write_yaml
 from jam_dagster.errors import DomainError
 from jam_dagster.tables import Domain, DraftedDomain, decode, draft_table, encode
-from jam_dagster.tables.domain.clock import DATE
 from jam_dagster.tables.domain.derived import with_derived
+from jam_dagster.tables.domain.units import DATE
 from jam_dagster.tables.drafting import determined as module
 from jam_dagster.tables.drafting.determined import determined
 from jam_dagster.tables.drafting.drafted_domain import _lines

@@ -13,7 +13,7 @@ from jam_dagster.tables import (
     draft_domain,
     encode,
 )
-from jam_dagster.tables.domain.clock import DATE, TIME
+from jam_dagster.tables.domain.units import DATE, TIME
 from tests.tables.drafting.test_draft import draft
 from tests.tiers import slow_rows
 

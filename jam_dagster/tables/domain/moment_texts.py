@@ -1,0 +1,98 @@
+"""Formats of texts that write moments, as `datetime.strftime` knows them, and more."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_UNPADDED = re.compile(r"%-([dmHIMS])")
+_DIRECTIVE = re.compile(r"(%-?[YymdHMS])")
+# Like strptime's reading of two digits.
+_CENTURY = 69
+
+
+def text_at(moment: datetime, written: str) -> str:
+    """Return the text of a moment in a format."""
+    offset = moment.strftime("%z")
+    # Python pads no year.
+    written = written.replace("%:z", f"{offset[:3]}:{offset[3:]}")
+    written = written.replace("%3f", moment.strftime("%f")[:3])
+    written = written.replace("%Y", f"{moment.year:04}")
+    written = _UNPADDED.sub(lambda one: str(int(moment.strftime(f"%{one[1]}"))), written)
+    return moment.strftime(written)
+
+
+def moment_in(text: str, written: str) -> datetime:
+    """Return the moment of a text in a format, or raise ValueError."""
+    pattern, indices = _digits_of(written)
+    if pattern is not None and (found := pattern.fullmatch(text)):
+        parts = [1900, 1, 1, 0, 0, 0]
+        for index, part in zip(indices, found.groups(), strict=True):
+            parts[index] = int(part)
+        if "%y" in written:
+            parts[0] += 1900 if parts[0] >= _CENTURY else 2000
+        return datetime(*parts)  # type: ignore[arg-type]
+    return datetime.strptime(
+        text, written.replace("%:z", "%z").replace("%-", "%").replace("%3f", "%f")
+    )
+
+
+@lru_cache(maxsize=1000)
+def _digits_of(written: str) -> tuple[re.Pattern[str] | None, tuple[int, ...]]:
+    """Return what reads the plainest texts of a format as strptime does, several times as fast."""
+    pieces = _DIRECTIVE.split(written)
+    names = [one[-1] for one in pieces[1::2]]
+    year = len({"Y", "y"} & {*names})
+    if len({*names}) < len(names) or year != ("m" in names) or ("d" in names) > year:
+        return None, ()
+    pattern = "".join(
+        (r"(\d{4})" if one == "%Y" else r"(\d\d)") if index % 2 else re.escape(one)
+        for index, one in enumerate(pieces)
+    )
+    if "%" in pattern:
+        return None, ()
+    return re.compile(pattern, re.ASCII), tuple(
+        "YmdHMS".index(one.upper() if one == "y" else one) for one in names
+    )
+
+
+def reads(written: str, text: str) -> bool:
+    """Return whether a format reads a text."""
+    try:
+        moment = moment_in(text, written)
+    except ValueError:
+        return False
+    # %z reads Z too.
+    return moment.tzinfo is None or not text.endswith("Z")
+
+
+def is_day_first(written: str | None) -> bool | None:
+    """Return whether a format has the day before the month; None for those that begin with a year.
+
+    ``1/2/2024`` is read by both of the others.
+    """
+    found = re.match(r"%-?([dm])[/-]%-?[dm]", written or "")
+    return None if found is None else found[1] == "d"
+
+
+def other_order(written: str, column: pd.Series[Any]) -> str | None:
+    """Return the format of the other order of day and month, where it reads all dates as well."""
+    if is_day_first(written) is None:
+        return None
+    swapped = written.replace("d", "\0").replace("m", "d").replace("\0", "m")
+    if all(reads(swapped, text) for text in column.dropna().unique() if reads(written, text)):
+        return swapped
+    return None
+
+
+def has_fractions(written: str, column: pd.Series[Any]) -> bool:
+    """Return whether a public column has fractions of a second, which are not counted."""
+    if str(column.dtype).startswith("datetime64"):
+        return bool((column.dt.microsecond.fillna(0) != 0).any())
+    fractions = "f" in written
+    return fractions and any(re.search(r"\.0*[1-9]", one) for one in column.dropna().unique())
