@@ -298,6 +298,12 @@ POSTGRES_CASES = (
         (("infinity", MISSING), ("0044-03-15 00:00:00 BC", MISSING), ("2024-01-01 00:00:00", 2023)),
     ),
     Cells(
+        "days beyond the calendar",
+        {**CALENDAR, "unreadable": "missing", **NULLABLE},
+        "date",
+        (("infinity", MISSING), ("0044-03-15 BC", MISSING), (None, MISSING), ("2024-01-01", 2023)),
+    ),
+    Cells(
         "instants at the ends of the calendar",
         {**CALENDAR, "zone": "UTC"},
         "timestamptz",

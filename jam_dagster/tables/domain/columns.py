@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -41,6 +41,8 @@ _TIMES: dict[str, Any] = {
     "timedelta": DURATION,
     "datetime": "datetime64[us]",
 }
+_CALENDAR = tuple((day - date(1970, 1, 1)).days for day in (date.min, date.max))
+"""The first and the last day that Python has, in days since 1970."""
 _ZERO_PADDED = re.compile(r"\s*0[0-9]", re.ASCII)
 # No program writes all numbers as 1e3, and telephone numbers begin with a plus.
 _CODE = re.compile(r"\s*(?:[0-9]+[eE][0-9]+|\+[0-9]{7,})\s*", re.ASCII)
@@ -341,6 +343,14 @@ def series_of(cells: pa.Array) -> pd.Series[Any]:
     """Return cells of Arrow data as a column, without loss."""
     import pyarrow as pa
 
+    if pa.types.is_date(cells.type):
+        days = cells.cast(pa.date32()).cast(pa.int32()).to_pandas()
+        beyond = ((days < _CALENDAR[0]) | (days > _CALENDAR[1])).to_numpy(dtype=bool)
+        if beyond.any():
+            # A date beyond Python's calendar is its text, so that it is refused by itself.
+            texts = np.array(cells.cast(pa.string()).to_pylist(), dtype=object)
+            texts[~beyond] = cells.filter(pa.array(~beyond)).to_pylist()
+            return pd.Series(texts)
     column: pd.Series[Any] = frame_of(pa.table([cells], [""]))[""]
     return column
 

@@ -67,6 +67,7 @@ class DuckDbSource(Source):
     query: str
 
     has_rows: ClassVar[bool] = False
+    changes: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if is_address(self.path):

@@ -20,14 +20,11 @@ if TYPE_CHECKING:
     from adbc_driver_manager.dbapi import Cursor
     from sqlalchemy import URL
 
-# With any settings of the server a value has one text, the same rows have one order, and no notice
-# of a function is sent.
+# With any settings of the server a value has one text, and no notice of a function is sent.
 _SETTINGS = {
     "TimeZone": "UTC",
     "IntervalStyle": "postgres",
     "extra_float_digits": "1",
-    "synchronize_seqscans": "off",
-    "max_parallel_workers_per_gather": "0",
     "client_min_messages": "error",
 }
 

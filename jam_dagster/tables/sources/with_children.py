@@ -61,6 +61,12 @@ class WithChildren(Source):
         """Whether the root table is of polars."""
         return self.roots.is_polars
 
+    def check(self, domain: Domain, unit: PrivacyUnit | None) -> None:
+        """Look at the columns of both tables (see `Source.check`)."""
+        two = children_in(domain)
+        for one, own in zip(self.parts, (two.roots, two.domain), strict=True):
+            one.check(own, PrivacyUnit(self.link.key))
+
     def read(self, *, private: bool) -> pd.DataFrame:
         """Read both public tables, and return a row a root (see `roots_with_children`)."""
         if private:
