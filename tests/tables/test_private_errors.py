@@ -276,10 +276,14 @@ def test_one_value_of_a_parquet_file_that_python_has_not(tmp_path, kind, value):
     cells = pa.array([b"a", value] if texts else [0, value], pa.binary() if texts else pa.int32())
     pq.write_table(pa.table({"a": cells.view(kind)}), path)
     domain = Domain((CategoricalAttribute("a", ("a", "rest"), other="rest"),))
-    for read in (
+    reads = [
         lambda source: encode(source.read(private=True), domain),
         lambda source: source.counted(domain, None, None),
-    ):
+    ]
+    if kind == pa.date32():
+        # In batches a date is encoded by itself, as one that is not listed.
+        assert reads.pop()(ParquetSource(path)).marginal(("a",)).tolist() == [0, 2]
+    for read in reads:
         with pytest.raises(PrivateValuesError) as caught:
             read(ParquetSource(path))
         assert_nothing_leaks(caught.value)

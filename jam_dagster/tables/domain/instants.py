@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from jam_dagster.common.deferred import pd
 from jam_dagster.errors import DomainError, SpecificationError
-from jam_dagster.tables.domain.moment_texts import moment_in, text_at
+from jam_dagster.tables.domain.moment_texts import moment_in, plain_moments, text_at
 from jam_dagster.tables.domain.units import (
     DATE,
     DURATION,
@@ -53,6 +53,10 @@ _PRECISION: dict[int, Unit] = {
     19: "second",
 }
 
+# How plain texts without a format are written, in ISO 8601.
+_ISO = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d", "%Y-%m-%dT%H:%M:%S")
+# Fewer texts are read one by one as quickly.
+_FEW_TEXTS = 500
 _SAMPLE = datetime(2021, 3, 14, 15, 9, 26)
 
 
@@ -87,8 +91,7 @@ class InstantClock(Clock):
         return UTC if self.counts_in_utc else self._zone
 
     def counts_of(self, column: pd.Series[Any]) -> Numbers | None:
-        """Return `count_of` each timestamp of a column; None if its cells are read one by one."""
-        ticks = self._ticks_of(column)
+        ticks = self._ticks_in(column) if is_texts(column) else self._ticks_of(column)
         if ticks is None:
             return None
         if self.unit in MONTHS:
@@ -97,8 +100,31 @@ class InstantClock(Clock):
             precision = np.datetime_data(ticks.dtype)[0]
             origin = np.datetime64(origin_of(self.unit), "s").astype(f"M8[{precision}]")
             length = np.timedelta64(SECONDS[self.unit], "s").astype(f"m8[{precision}]")
-            counts = (ticks.astype(np.int64) - origin.astype(np.int64)) // length.astype(np.int64)
+            since = ticks.astype(np.int64) - origin.astype(np.int64)
+            counts = since // length.astype(np.int64)
         return np.where(np.isnat(ticks), np.nan, counts)
+
+    def _ticks_in(self, column: pd.Series[Any]) -> npt.NDArray[np.datetime64] | None:
+        """Return the moments of plain texts, NaT for others; None if there are few, or none."""
+        if not self._is_plain(aware=False):
+            return None
+        indices, distinct = pd.factorize(column)
+        if len(distinct) < _FEW_TEXTS:
+            return None
+        read = (plain_moments(distinct, one) for one in ([self.format] if self.format else _ISO))
+        found = [one for one in read if one is not None]
+        if not found:
+            return None
+        moments = np.append(found[0], np.datetime64("NaT"))
+        for one in found[1:]:
+            moments[:-1] = np.where(np.isnat(moments[:-1]), one, moments[:-1])
+        return moments[indices]
+
+    def _is_plain(self, *, aware: bool) -> bool:
+        """Return whether no rule of a zone decides the unit of a timestamp."""
+        if self._zone is None:
+            return True
+        return self.counts_in_utc and (aware or self.texts_are_utc)
 
     def _ticks_of(self, column: pd.Series[Any]) -> npt.NDArray[np.datetime64] | None:
         """Return timestamps in UTC, or of no zone, as NumPy has them.
@@ -109,9 +135,7 @@ class InstantClock(Clock):
         aware = isinstance(column.dtype, pd.DatetimeTZDtype)
         if not aware and not (isinstance(column.dtype, np.dtype) and column.dtype.kind == "M"):
             return None
-        if self.kind != "instant" or not (self._zone is None or self.counts_in_utc):
-            return None
-        if self._zone is not None and not aware and not self.texts_are_utc:
+        if not self._is_plain(aware=aware):
             return None
         ticks: npt.NDArray[Any] = (column.dt.tz_convert(None) if aware else column).to_numpy()
         days = ticks[~np.isnat(ticks)].astype("datetime64[D]").astype(np.int64)
@@ -202,6 +226,11 @@ class InstantClock(Clock):
         # The second of two hours of the same name.
         offset = moment.strftime("%z") if end > 10 and moment.fold else ""
         return text[:end] + (offset and f"{offset[:3]}:{offset[3:]}")
+
+
+def is_texts(column: pd.Series[Any]) -> bool:
+    """Return whether all cells of a column are texts."""
+    return isinstance(column.dtype, pd.StringDtype)
 
 
 def bound_fault(what: str, key: str, written: object, example: str) -> SpecificationError:

@@ -7,8 +7,14 @@ from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
+
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import pandas as pd
+    import pyarrow as pa
 
 _UNPADDED = re.compile(r"%-([dmHIMS])")
 _DIRECTIVE = re.compile(r"(%-?[YymdHMS])")
@@ -59,6 +65,51 @@ def _digits_of(written: str) -> tuple[re.Pattern[str] | None, tuple[int, ...]]:
     return re.compile(pattern, re.ASCII), tuple(
         "YmdHMS".index(one.upper() if one == "y" else one) for one in names
     )
+
+
+def plain_moments(texts: Iterable[str], written: str) -> npt.NDArray[np.datetime64] | None:
+    """Return the moments of texts, NaT for those that are not written as digits of a format.
+
+    Each moment is what `moment_in` returns. The result is None for a format of other parts, and if
+    a text cannot be written in UTF-8.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    pattern, indices = _digits_of(written)
+    if pattern is None or "%y" in written:
+        return None
+    try:
+        given = pa.array(texts, pa.string())
+    except UnicodeError:
+        return None
+    parts = iter(f"p{index}" for index in indices)
+    named = re.sub(r"\((?=\\d)", lambda _: f"(?P<{next(parts)}>", pattern.pattern)
+    found = pc.extract_regex(given, f"^(?:{named})$")
+    fits = found.is_valid().to_numpy(zero_copy_only=False)
+    year, month, day, hour, minute, second = (
+        _whole(pc.struct_field(found, f"p{index}"))
+        if index in indices
+        else np.full(len(fits), absent, dtype=np.int64)
+        for index, absent in enumerate((1900, 1, 1, 0, 0, 0))
+    )
+    fits &= (year >= 1) & (month >= 1) & (month <= 12) & (day >= 1)
+    fits &= (hour < 24) & (minute < 60) & (second < 60)
+    months: npt.NDArray[Any] = (12 * (year - 1970) + month - 1).astype("datetime64[M]")
+    days = months.astype("datetime64[D]") + (day - 1)
+    # A month has its own number of days.
+    fits &= days.astype("datetime64[M]") == months
+    moments: npt.NDArray[Any] = days.astype("datetime64[s]") + (3600 * hour + 60 * minute + second)
+    moments[~fits] = np.datetime64("NaT")
+    return moments
+
+
+def _whole(digits: pa.Array) -> npt.NDArray[np.int64]:
+    """Return numbers of digits, 0 where there are none."""
+    import pyarrow as pa
+
+    numbers: npt.NDArray[np.int64] = digits.cast(pa.int64()).fill_null(0).to_numpy()
+    return numbers
 
 
 def reads(written: str, text: str) -> bool:

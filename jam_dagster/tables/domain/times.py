@@ -394,6 +394,9 @@ class TimeAttribute(BinnedAttribute):
         counts = self.clock.counts_of(column)
         if counts is None:
             return each_value(column, self.clock.count_of, np.nan, np.float64)
+        rest = np.isnan(counts) & column.notna().to_numpy()
+        if rest.any():
+            counts[rest] = each_value(column[rest], self.clock.count_of, np.nan, np.float64)
         return counts
 
     def column_of(self, points: npt.NDArray[Any], null: Mask) -> pd.Series[Any]:

@@ -107,7 +107,7 @@ class Clock(ABC):
         """Return the number of the unit that a value is in, or raise any exception."""
 
     def counts_of(self, column: pd.Series[Any]) -> Numbers | None:
-        """Return `count_of` each cell of a column; None if its cells are read one by one."""
+        """Return `count_of` cells that are read at once, NaN for others; None if there are none."""
         return None
 
     def values_of(self, counts: Iterable[float]) -> list[Any]:

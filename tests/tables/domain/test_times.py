@@ -10,6 +10,7 @@ from jam_dagster.errors import DomainError, JamError
 from jam_dagster.tables import Domain, EncodedTable, decode, draft_table, encode
 from jam_dagster.tables.domain.clock import clock_of
 from jam_dagster.tables.domain.moment_texts import moment_in, text_at
+from jam_dagster.tables.domain.text_dtype import text_dtype
 from jam_dagster.tables.domain.times import TimeAttribute
 from jam_dagster.tables.domain.units import DATE, DURATION, TIME, Unit
 
@@ -428,3 +429,30 @@ def test_plain_timestamps_are_counted_at_once() -> None:
     )
     assert clock_of("seen", "day", "Asia/Tokyo").counts_of(column.dt.tz_localize("UTC")) is None
     assert clock_of("seen", "day").counts_of(column.astype(str)) is None
+
+
+ODD = (
+    *("", " 2024-01-02 03:04:05", "2024-02-30 00:00:00", "2024-1-2", "0000-01-01", "x", "20240102"),
+    *("2024-01-02 24:00:00", "2024-01-02 23:60:00", "2024-01-02 23:59:60", "2024-13-01"),
+    *("2024-01-02 03:04:05.5", "2024-01-02 03:04:05+02:00", "2024-01-02T3:04", "02.01.2024"),
+    *("2024-01-02\n", "\uff12024-01-02", "9999-12-31 23:59:59", "0001-01-01 00:00:00"),
+    *("2100-02-29", "2000-02-29"),
+)
+
+
+@pytest.mark.parametrize("written", [None, "%Y-%m-%d %H:%M:%S", "%d.%m.%Y", "%Y%m%d", "%Y-%m"])
+@pytest.mark.parametrize("unit", ["second", "week", "quarter"])
+def test_many_texts_are_counted_as_each_of_them(written: str | None, unit: Unit) -> None:
+    rng = np.random.default_rng(2)
+    seconds = rng.integers(-(2**35), 2**36, 700)
+    moments = [datetime(1970, 1, 1) + timedelta(seconds=int(one)) for one in seconds]
+    forms = [written or "%Y-%m-%d %H:%M:%S", "%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"]
+    texts = [text_at(one, forms[place % 3]) for place, one in enumerate(moments)]
+    column = pd.Series([*texts, *ODD, None], dtype=text_dtype())
+    attribute = TimeAttribute("seen", (0, 9), unit=unit, format=written, clip=True)
+    found = attribute.read_numbers(column)
+    expected = [attribute.clock.count_of(text) for text in column]
+    np.testing.assert_array_equal(found, expected)
+    at_once = attribute.clock.counts_of(column)
+    assert at_once is not None
+    assert np.isfinite(at_once).sum() > 200
