@@ -112,7 +112,9 @@ def encode_roots(
     with private_values():
         texts = np.empty(len(indices), dtype=object)
         texts[np.array([*indices.values()], dtype=np.intp)] = [*indices]
-        chosen, number = _two_children(texts, np.concatenate(owners), np.concatenate(contents), secret)
+        chosen, number = _two_children(
+            texts, np.concatenate(owners), np.concatenate(contents), secret
+        )
         table = _of_slots(every.take(kept), child, chosen, number, domain)
         check_possible(table)
     return table

@@ -111,13 +111,12 @@ class InstantClock(Clock):
         indices, distinct = pd.factorize(column)
         if len(distinct) < _FEW_TEXTS:
             return None
-        read = (plain_moments(distinct, one) for one in ([self.format] if self.format else _ISO))
-        found = [one for one in read if one is not None]
-        if not found:
-            return None
-        moments = np.append(found[0], np.datetime64("NaT"))
-        for one in found[1:]:
-            moments[:-1] = np.where(np.isnat(moments[:-1]), one, moments[:-1])
+        moments = np.full(len(distinct) + 1, np.datetime64("NaT"), "datetime64[s]")
+        for one in [self.format] if self.format else _ISO:
+            read = plain_moments(distinct, one, fractions=not self.format and "S" in one)
+            if read is None:
+                return None
+            moments[:-1] = np.where(np.isnat(moments[:-1]), read, moments[:-1])
         return moments[indices]
 
     def _is_plain(self, *, aware: bool) -> bool:

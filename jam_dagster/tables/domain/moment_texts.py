@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _UNPADDED = re.compile(r"%-([dmHIMS])")
 _DIRECTIVE = re.compile(r"(%-?[YymdHMS])")
+_FRACTION = r"(?:\.(?:\d{3}|\d{6}))?"
 # Like strptime's reading of two digits.
 _CENTURY = 69
 
@@ -67,10 +68,13 @@ def _digits_of(written: str) -> tuple[re.Pattern[str] | None, tuple[int, ...]]:
     )
 
 
-def plain_moments(texts: Iterable[str], written: str) -> npt.NDArray[np.datetime64] | None:
+def plain_moments(
+    texts: Iterable[str], written: str, *, fractions: bool = False
+) -> npt.NDArray[np.datetime64] | None:
     """Return the moments of texts, NaT for those that are not written as digits of a format.
 
-    Each moment is what `moment_in` returns. The result is None for a format of other parts, and if
+    Each moment is the second of what `moment_in` returns; `fractions` says whether three or six
+    digits of it may follow. The result is None for a format of other parts, and if
     a text cannot be written in UTF-8.
     """
     import pyarrow as pa
@@ -85,7 +89,7 @@ def plain_moments(texts: Iterable[str], written: str) -> npt.NDArray[np.datetime
         return None
     parts = iter(f"p{index}" for index in indices)
     named = re.sub(r"\((?=\\d)", lambda _: f"(?P<{next(parts)}>", pattern.pattern)
-    found = pc.extract_regex(given, f"^(?:{named})$")
+    found = pc.extract_regex(given, f"^(?:{named}{_FRACTION if fractions else ''})$")
     fits = found.is_valid().to_numpy(zero_copy_only=False)
     year, month, day, hour, minute, second = (
         _whole(pc.struct_field(found, f"p{index}"))
