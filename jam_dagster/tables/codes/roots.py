@@ -66,7 +66,7 @@ def encode_roots(
     Parameters
     ----------
     roots, children
-        The rows of both tables, with the columns of the domain and of the key.
+        The rows of both tables, with the columns of the domain and of the link.
     domain
         The domain of roots and children.
     secret
@@ -80,11 +80,11 @@ def encode_roots(
     Raises
     ------
     InputError
-        A table has no column of the key, or two.
+        A table has no column of the link, or two.
     DomainError
         As `encode`.
     PrivateValuesError
-        The key of a root is missing, or as `encode`.
+        A root has no cell in the link's column, or as `encode`.
     """
     two = children_in(domain)
     link = two.link
@@ -141,7 +141,7 @@ def _of_slots(
 
 
 def _with_key(batches: Iterable[Batch], link: Link, called: str) -> Iterator[Batch]:
-    """Yield batches that have the column of the key, or raise InputError."""
+    """Yield batches that have the column of the link, or raise InputError."""
     for batch in batches:
         _check_key(no_rows_of(batch), link, called)
         yield batch
@@ -162,14 +162,14 @@ def _rows_of(batch: Batch, rows: npt.NDArray[np.bool_]) -> Batch:
 def roots_with_children(roots: pd.DataFrame, children: pd.DataFrame, link: Link) -> pd.DataFrame:
     """Return a public table of one row a root: its columns, number of children, two of them.
 
-    Rows are chosen as `encode_roots` chooses them, but by their places. The key is left out, and
-    cells of a child that a root lacks are missing.
+    Rows are chosen as `encode_roots` chooses them, but by their places. The link's
+    column is left out, and cells of a child that a root lacks are missing.
 
     Raises
     ------
     InputError
-        A table has no column of the key, or two; both tables have columns of one name; the key of a
-        root is missing; or no child has a root.
+        A table has no column of the link, or two; both tables have columns of one name; a root has
+        no cell in it; or no child has a root.
     """
     unit, secret = PrivacyUnit(link.column), seeded_secret(0)
     _check_key(roots, link, "the root table")
@@ -188,14 +188,14 @@ def roots_with_children(roots: pd.DataFrame, children: pd.DataFrame, link: Link)
     chosen, number = _two_children(kept, owners, same, secret)
     if len(children) and not number.any():
         raise InputError(
-            f"no row of the public table {link.table!r} has the {link.column!r} of a row of its root"
-            " table: write the keys alike in both"
+            f"no row of the public table {link.table!r} has the {link.column!r} of a row of its"
+            " root table: write the keys alike in both"
         )
     return _flat(limited, children, link, chosen, number)
 
 
 def _check_key(table: pd.DataFrame, link: Link, called: str) -> None:
-    """Raise InputError unless a table has the column of the key, once."""
+    """Raise InputError unless a table has the column of the link, once."""
     found = list(table.columns).count(link.column)
     if found != 1:
         raise InputError(
@@ -485,14 +485,15 @@ def decode_two(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Decode a table of roots with two children to the root table and the children's table.
 
-    Both begin with the key: roots are numbered from 1, and each child has the number of its root.
+    Both begin with the link's column: roots are numbered from 1, and each child has the number of
+    its root.
     """
     children = _children_of(encoded)
-    key = children.link.column
+    column = children.link.column
     roots, every, owners = separated(encoded, rng)
     tables = decode(roots, rng), decode(every, rng)
     for table, numbers in zip(tables, (np.arange(roots.records), owners), strict=True):
-        table.insert(0, key, numbers + 1)
+        table.insert(0, column, numbers + 1)
     return tables
 
 

@@ -65,7 +65,7 @@ class WithChildren(Source):
         """Look at the columns of both tables (see `Source.check`)."""
         two = children_in(domain)
         for one, own in zip(self.parts, (two.roots, two.domain), strict=True):
-            one.check(own, PrivacyUnit(self.link.key))
+            one.check(own, PrivacyUnit(self.link.column))
 
     def read(self, *, private: bool) -> pd.DataFrame:
         """Read both public tables, and return a row a root (see `roots_with_children`)."""
@@ -80,7 +80,7 @@ class WithChildren(Source):
         """Encode both private tables batch by batch."""
         two, secret = children_in(domain), seeded_secret(0) if limit is None else limit[1]
         roots, children = (
-            one.batches([*names, self.link.key])
+            one.batches([*names, self.link.column])
             for one, names in zip(self.parts, (two.roots.names, two.domain.names), strict=True)
         )
         with closing(roots), closing(children):
