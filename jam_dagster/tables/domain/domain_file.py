@@ -87,6 +87,9 @@ KINDS: dict[str, type[Attribute]] = {
 }
 """Each kind of attributes, by a key that no other one has; the last has none."""
 
+_CELLS = (*(key for key, kind in KINDS.items() if not kind.binned), "edges", "bounds")
+"""The keys that say what the cells of an attribute are."""
+
 _MAX_ATTRIBUTES = 10_000
 _MAX_CODES = 1_000_000
 _MAX_VALUES = 2**22
@@ -217,11 +220,11 @@ def _attribute(name: str, entry: object) -> Attribute:
     what = f"attribute {name!r}"
     if not isinstance(entry, Mapping):
         raise SpecificationError(
-            f"{what} must be a mapping with 'values', 'edges', 'bounds' or 'prefix', got {entry!r}"
+            f"{what} must be a mapping with one of {', '.join(_CELLS)}, got {entry!r}"
         )
-    if sum(key in entry for key in ("values", "edges", "bounds", "prefix")) != 1:
+    if sum(key in entry for key in _CELLS) != 1:
         check_keys(what, entry, tuple(dict.fromkeys(chain(*(one.keys for one in KINDS.values())))))
-        raise SpecificationError(f"{what} needs one of 'values', 'edges', 'bounds' and 'prefix'")
+        raise SpecificationError(f"{what} needs one of {', '.join(_CELLS)}")
     kind = next(kind for key, kind in KINDS.items() if not key or key in entry)
     check_keys(what, entry, kind.keys)
     return kind.from_entry(name, entry)

@@ -84,7 +84,7 @@ def test_the_file_form_is_read_back() -> None:
         ({"weights": {"E11": 1.5}}, "whole number above 0, at most .* got 1.5"),
         ({"other": "E11"}, "begins like no code"),
         ({"other": 3}, "begins like no code"),
-        ({"values": ["E11"]}, "one of 'values', 'edges', 'bounds' and 'prefix'"),
+        ({"values": ["E11"]}, "needs one of values, prefix, edges, bounds"),
         ({"bins": 3}, "unknown key 'bins'"),
     ],
 )

@@ -33,7 +33,7 @@ def checked(text: bytes, fields: int, *, blanks: bool) -> bytes | None:
 @pytest.mark.parametrize("blanks", [True, False], ids=["skips blanks", "keeps blanks"])
 def test_two_readers_read_the_same_cells(blanks: bool) -> None:
     rng, plain, quoted = random.Random(3), 0, 0
-    for _ in range(2_500):
+    for _ in range(1_000):
         fields = rng.choice([2, 2, 3])
         lines = (
             ",".join(
@@ -54,8 +54,8 @@ def test_two_readers_read_the_same_cells(blanks: bool) -> None:
         assert found == [one.to_pylist() for one in cells.by_pandas(text, places)], text
         plain += 1
         quoted += b'"' in by_arrow
-    assert plain > 200
-    assert quoted > 20
+    assert plain > 80
+    assert quoted > 8
 
 
 @pytest.mark.parametrize(
