@@ -31,7 +31,7 @@ def known_in_words(known: Known) -> dict[str, str]:
     if size.counted_cells is not None:
         lines["Counting"] = (
             f"one pass into {size.blocks:,} blocks of {size.counted_cells:,} cells,"
-            f" {8e-6 * size.counted_cells:,.0f} MB; Spark sends those that occur"
+            f" {8e-6 * size.counted_cells:,.0f} MB"
         )
     if size.last_limit_mb is not None:
         lines["Model"] = (
@@ -73,8 +73,8 @@ def simulated_in_words(made: Plan) -> dict[str, str]:
     )
     lines["Memory"] = (
         f"about {cost.memory_mb:,.0f} MB: {cost.measured_peak_mb:,.0f} MB measured, "
-        f"{cost.private_table_mb:,.0f} MB extrapolated for the private table, if it is read "
-        "whole, by what a row of the public one takes"
+        f"{cost.private_table_mb:,.0f} MB for the codes of the private table, which is read in "
+        "batches unless it is in memory"
     )
     if made.not_tried:
         lines["Not tried"] = (

@@ -82,8 +82,7 @@ _DUST_UNITS = 1000
 class Prepared:
     """A release that is ready to be simulated, and what is known of it before.
 
-    `runs` are its trials in their order. The public table took `read` and `encoded` seconds, and a
-    row of it takes `row_bytes`.
+    `runs` are its trials in their order. The public table took `read` and `encoded` seconds.
     """
 
     request: PlanRequest
@@ -94,7 +93,6 @@ class Prepared:
     durations: Durations
     read: float
     encoded: float
-    row_bytes: float
 
 
 def simulate(
@@ -187,7 +185,6 @@ def prepare(request: PlanRequest) -> Prepared:
     public = encode(frame, domain, private=False)
     encoded = time.monotonic() - started
     remarks = public_remarks({"": frame}, domain)
-    row_bytes = float(frame.memory_usage(deep=True, index=False).sum()) / len(frame)
     del frame
 
     workload = spec.workload.build(domain)
@@ -233,7 +230,7 @@ def prepare(request: PlanRequest) -> Prepared:
         ),
         notes=tuple(notes),
     )
-    return Prepared(request, known, public, workload, runs, durations, read, encoded, row_bytes)
+    return Prepared(request, known, public, workload, runs, durations, read, encoded)
 
 
 def _ledger_outlook(request: PlanRequest, domain: Domain, notes: list[str]) -> LedgerOutlook | None:
@@ -424,7 +421,7 @@ def _cost(ready: Prepared, rows: Sequence[Row], tried: int) -> Cost:
         },
         # Later trials find what earlier ones left on the heap.
         measured_peak_mb=rows[0]["peak_memory_mb"],
-        private_table_mb=records * (ready.row_bytes + code_bytes) / 2**20,
+        private_table_mb=records * code_bytes / 2**20,
         counted=counted,
         records=records,
         public_records=public.records,

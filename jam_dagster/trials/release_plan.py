@@ -69,7 +69,7 @@ class Cost:
     ``mechanism``); ``read`` and ``encode`` are of the whole public table. `expected_seconds` grow
     with the private records: ``count`` as measured up to `counted` of them and in proportion from
     there, ``sample`` above a million records. `measured_peak_mb` is the process's, with all that it
-    loaded, and `private_table_mb` the private table's values and codes in addition.
+    loaded, and `private_table_mb` the private table's codes in addition.
     """
 
     measured_seconds: dict[str, float]
