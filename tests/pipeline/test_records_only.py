@@ -57,7 +57,7 @@ def test_no_step_looks_at_a_value(bench: Bench, monkeypatch: pytest.MonkeyPatch)
         raise AssertionError("read")
 
     misfit(bench.private)
-    monkeypatch.setattr(CsvSource, "_read_records", read)
+    monkeypatch.setattr(CsvSource, "_batches", read)
     result = bench.run(PRIOR, **by_prior())
     assert result.success, failure(result)
     assert len(pd.read_csv(bench.releases / "people" / "synthetic_records.csv")) == 600

@@ -37,7 +37,7 @@ from jam_dagster.tables import (
     encode,
 )
 from jam_dagster.tables.codes.encode import each_encoded, encode_chunks, joined
-from jam_dagster.tables.domain.columns import as_frame
+from jam_dagster.tables.domain.columns import as_frame, each_value
 from jam_dagster.tables.domain.units import DURATION, TIME
 from jam_dagster.tables.sources import parquet as parquet_source
 from tests.examples import examples
@@ -446,3 +446,9 @@ def test_an_index_of_objects():
     index = pd.Index(np.array([True, 1.0, 2], object), name="a")
     found = FrameSource(pd.DataFrame({"b": [1, 2, 3]}, index=index), "people").read(private=True)
     assert [type(cell) for cell in found["a"]] == [bool, float, int]
+
+
+@pytest.mark.parametrize("dtype", [object, pd.StringDtype("python", na_value=np.nan)])
+def test_a_text_without_utf_8_is_not_the_text_that_shows_it(dtype):
+    cells = pd.Series(["\ud800", repr("\ud800"), "x"], dtype=dtype)
+    assert each_value(cells, len, None).tolist() == [1, 8, 1]

@@ -7,6 +7,7 @@ source the rows come from: `Attribute.codes_in` alone decides it.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -125,8 +126,14 @@ def _by_cell(column: pa.Array) -> pa.DictionaryArray | None:
     return None if _compares_no(kind) else column.dictionary_encode()
 
 
+@cache
 def _compares_no(kind: pa.DataType) -> bool:
     import pyarrow as pa
+    import pyarrow.compute as pc
 
-    views = pa.types.is_string_view(kind) or pa.types.is_binary_view(kind)
-    return bool(pa.types.is_nested(kind) or pa.types.is_float16(kind) or views)
+    try:
+        held = pa.nulls(0, kind).dictionary_encode()
+        pc.index_in(held.dictionary, held.dictionary)
+    except (pa.ArrowException, NotImplementedError, TypeError, AttributeError):
+        return True
+    return False

@@ -87,6 +87,10 @@ def values_in(distinct: Any) -> Any:
 def _equal_are_same(column: pd.Series[Any]) -> bool:
     """Return whether a result may be computed once for equal cells, as it is theirs anyway."""
     dtype = column.dtype
+    held_as_objects = isinstance(dtype, pd.StringDtype) and dtype.storage == "python"
+    if (pd.api.types.is_object_dtype(dtype) or held_as_objects) and not _is_unicode(column):
+        # pandas takes a text that has no UTF-8 for the text that shows it.
+        return False
     if pd.api.types.is_object_dtype(dtype):
         kinds = set(map(type, column.to_numpy())) - _TEXTS
         return not kinds or kinds in _NUMBERS
@@ -97,6 +101,15 @@ def _equal_are_same(column: pd.Series[Any]) -> bool:
         or pd.api.types.is_string_dtype(dtype)
         or pd.api.types.is_datetime64_any_dtype(dtype)
     )
+
+
+def _is_unicode(column: pd.Series[Any]) -> bool:
+    """Return whether all texts of a column can be written in UTF-8."""
+    try:
+        "".join(cell for cell in column.to_numpy(dtype=object) if isinstance(cell, str)).encode()
+    except UnicodeError:
+        return False
+    return True
 
 
 def _each_cell(

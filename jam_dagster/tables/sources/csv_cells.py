@@ -12,14 +12,25 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from jam_dagster.common.deferred import pd
 from jam_dagster.tables.domain.text_dtype import text_dtype
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+@dataclass
+class _AtOnce:
+    """A file that is read at once: where pandas fills its buffer, blanks of a line can be lost."""
+
+    content: bytes
+
+    def read(self, size: int = -1) -> bytes:
+        """Return the whole content, and nothing after it."""
+        content, self.content = self.content, b""
+        return content
 
 
 @dataclass(frozen=True)
@@ -38,8 +49,13 @@ class CsvCells:
         places = [*columns.values()]
         # Readers take a byte order mark at the very beginning for none of the first cell.
         lines = b"\n" + lines
+        # Neither reader decodes what it leaves out.
+        lines.decode()
+        if self.fields > 1 and b"\r" in lines:
+            # A return of a blank line is no cell.
+            lines = self._blank_lines.sub(b"\n", lines)
         plain = None if self.fields == 1 else self._plain(lines)
-        if self.fields > 1 and not lines.strip(self._blanks + b"\r\n"):
+        if self.fields > 1 and not lines.strip(self._blanks + b"\n"):
             cells = [pa.array([], pa.string())] * len(places)
         elif plain is None:
             cells = self.by_pandas(lines, places)
@@ -53,11 +69,17 @@ class CsvCells:
         return b" \t".replace(self.separator.encode(), b"")
 
     @cached_property
+    def _blank_lines(self) -> re.Pattern[bytes]:
+        return re.compile(rb"\n(?:[%b]*+\r?+\n)++" % self._blanks)
+
+    @cached_property
     def _after_separators(self) -> re.Pattern[bytes]:
         return re.compile(rb"(?<=%b) +" % re.escape(self.separator.encode()))
 
     def _plain(self, lines: bytes) -> bytes | None:
         """Return lines that Arrow reads as pandas does; None if there may be no such lines."""
+        if self.separator == " ":
+            return None
         begins = [b"\n%c" % blank for blank in self._blanks]
         if any(one in lines for one in (b"\r", b"\0", *begins)):
             return None
@@ -92,7 +114,7 @@ class CsvCells:
         one = self.fields == 1
         options: Any = {} if one else {"na_values": [*self._markers]}
         found = pd.read_csv(
-            BytesIO(lines),
+            cast(Any, _AtOnce(lines)),
             sep=self.separator,
             skipinitialspace=self.skipinitialspace,
             keep_default_na=False,

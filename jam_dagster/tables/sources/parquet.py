@@ -128,7 +128,12 @@ class ParquetSource(Source):
             # A range index is not stored as a column.
             yield self.read(private=True)
             return
-        fields = [field for field in dataset.schema if missing or field.name in columns]
+        types = reading(self.describe(), True, lambda: _types(dataset))
+        fields = [
+            pa.field(field.name, types.get(field.name, field.type))
+            for field in dataset.schema
+            if missing or field.name in columns
+        ]
         found = some_batch(_batches(dataset, fields), pa.schema(fields))
         yield from each_batch(found, self.describe())
 
@@ -297,6 +302,25 @@ def _found(path: str, folders: pa.Schema | None = None) -> pq.ParquetDataset:
 
         filesystem, path = fsspec.core.url_to_fs(path)
     return pq.ParquetDataset(path, filesystem=filesystem, partitioning=hive)
+
+
+def _types(dataset: pq.ParquetDataset) -> dict[str, pa.DataType]:
+    """Return the type of each column that all files share, whatever the first one has.
+
+    A file in which a column is missing everywhere may have no type for it.
+    """
+    import pyarrow as pa
+
+    schemas = [one.physical_schema.remove_metadata() for one in dataset.fragments]
+    try:
+        found = pa.unify_schemas(schemas, promote_options="permissive")
+    except pa.ArrowException:
+        pass
+    else:
+        return {field.name: field.type for field in found}
+    raise SourceError(
+        "files of the folder have columns of one name and of several types: write them with one"
+    )
 
 
 def _batches(dataset: pq.ParquetDataset, fields: Sequence[pa.Field]) -> Iterator[pa.RecordBatch]:

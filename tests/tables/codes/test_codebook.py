@@ -49,6 +49,8 @@ CELLS = {
     "floats": (OTHER, pa.array([1.0, 2.5, None, float("nan"), 2.0])),
     "half precision": (OTHER, pa.array([1.0, 2.5, None], pa.float16())),
     "decimals": (OTHER, pa.array([Decimal("1.00"), Decimal("2.50"), None])),
+    "identifiers": (OTHER, pa.array([b"0" * 16, None], pa.uuid())),
+    "short decimals": (OTHER, pa.array([Decimal("1.00"), None], pa.decimal32(5, 2))),
     "lists": (OTHER, pa.array([[1], None, [1, 2]])),
     "nulls": (OTHER, pa.nulls(3)),
     "bins": (BINS, pa.array([0.5, 1.0, None, float("nan"), -1.0, float("inf")])),

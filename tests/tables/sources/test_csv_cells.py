@@ -87,3 +87,31 @@ def test_a_file_of_one_column_has_blank_records() -> None:
 def test_blanks_that_separate_cells_are_cells() -> None:
     found = CsvCells("\t", True, MISSING, 3).read(b"\t\t1\na\t b\t\n", {"a": 0, "b": 1, "c": 2})
     assert found.to_pydict() == {"a": [None, "a"], "b": [None, "b"], "c": ["1", None]}
+
+
+@pytest.mark.parametrize("length", [1, 8])
+def test_blanks_that_begin_a_line_are_read_wherever_a_buffer_ends(length: int) -> None:
+    lines = b"x," + b"u" * length + b"\n" + b"\tp,u\n" * 60_000
+    found = CsvCells(",", True, MISSING, 2).read(lines, {"a": 0}).column(0)
+    assert len(found) == 60_001
+    assert found[1:].unique().to_pylist() == ["\tp"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "cells"),
+    [(b"\r\n", []), (b"\r\n1,2\n", ["1"]), (b"1,2\n \r\n\n\r\n3,4\n", ["1", "3"])],
+)
+def test_a_line_of_a_return_is_blank_wherever_it_is(lines: bytes, cells: list[str]) -> None:
+    assert CsvCells(",", True, MISSING, 2).read(lines, {"a": 0}).column(0).to_pylist() == cells
+
+
+def test_cells_that_blanks_separate() -> None:
+    for lines in (b" 1 2\n", b' 1 2\n1  "2"\n'):
+        found = CsvCells(" ", True, MISSING, 2).read(lines, {"a": 0, "b": 1})
+        assert found.slice(0, 1).to_pydict() == {"a": ["1"], "b": ["2"]}
+
+
+@pytest.mark.parametrize("other", [b"", b" 1,2,x\n", b"1,a\rb,x\n"])
+def test_bytes_that_are_no_text_are_refused_in_any_column(other: bytes) -> None:
+    with pytest.raises(UnicodeDecodeError):
+        CsvCells(",", True, MISSING, 3).read(b"1,2,\xff\n" + other, {"a": 0})

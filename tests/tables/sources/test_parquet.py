@@ -311,3 +311,21 @@ def test_memory_does_not_grow_with_the_rows_of_a_row_group(tmp_path, monkeypatch
     # The larger one's values take 6.4 MB, its codes 0.8.
     assert arrow[1] < 2 * arrow[0] < 2e6
     assert python[1] < 2 * python[0] < 2e6
+
+
+@pytest.mark.parametrize("first", [[None, None], [None, "u"]])
+def test_a_column_that_is_missing_in_one_file_is_there_in_others(tmp_path, first):
+    """pandas states no type for a column without a cell: it decides none for other files."""
+    for name, cells in (("0", first), ("1", ["u", "v", None])):
+        pd.DataFrame({"a": pd.Series(cells, dtype=object)}).to_parquet(tmp_path / f"{name}.parquet")
+    domain = Domain((CategoricalAttribute("a", ("u", "v"), nullable=True),))
+    found = ParquetSource(str(tmp_path)).counted(domain, None, None)
+    assert found.column("a")[2:].tolist() == [0, 1, 2]
+
+
+def test_files_of_several_types_are_refused_before_a_value_is_read(tmp_path):
+    for name, cells in (("0", ["u"]), ("1", [73194])):
+        pd.DataFrame({"a": cells}).to_parquet(tmp_path / f"{name}.parquet")
+    with pytest.raises(SourceError, match="of one name and of several types") as caught:
+        ParquetSource(str(tmp_path)).counted(AB, None, None)
+    assert "73194" not in str(caught.value)
