@@ -105,7 +105,7 @@ class CsvCells:
                 strings_can_be_null=True,
             ),
         )
-        return [pa.concat_arrays(column.chunks) for column in found.columns]
+        return [_one_array(column) for column in found.columns]
 
     def by_pandas(self, lines: bytes, places: Sequence[int]) -> list[pa.Array]:
         """Return columns by pandas' reader, without the empty line that is the first."""
@@ -129,7 +129,8 @@ class CsvCells:
         )
         if one:
             found = found.iloc[1:].mask(found.isin([*self.missing, ""]))
-        return [pa.array(found[place], pa.string(), from_pandas=True) for place in places]
+        texts = (pa.array(found[place], pa.string(), from_pandas=True) for place in places)
+        return [_one_array(column) for column in texts]
 
     @cached_property
     def _markers(self) -> tuple[str, ...]:
@@ -142,3 +143,10 @@ class CsvCells:
                 if number == int(number):
                     found |= dict.fromkeys((f"{int(number)}.0", str(int(number))))
         return tuple(found)
+
+
+def _one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    import pyarrow as pa
+
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    return pa.concat_arrays(chunks) if chunks else pa.array([], pa.string())
