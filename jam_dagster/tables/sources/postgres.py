@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 # With any settings of the server a value has one text, and no notice of a function is sent.
 _SETTINGS = {
     "TimeZone": "UTC",
+    "DateStyle": "ISO, MDY",
     "IntervalStyle": "postgres",
     "extra_float_digits": "1",
     "client_min_messages": "error",

@@ -101,6 +101,25 @@ def test_every_spelling_of_the_url_is_read(
     assert replace(people, url=several).names() == people.names()
 
 
+def test_settings_of_a_role_change_no_text(people: SqlSource, postgres: PostgresServer) -> None:
+    asked = replace(
+        people,
+        query="select daterange('2024-01-02', '2024-02-01') a, interval '1 day 2 hours' b,"
+        " timestamptz '2024-01-02 03:04:05+00' c, 0.1::float4 d",
+    )
+    before = asked.read(private=True).astype(str).to_numpy().tolist()
+    for setting in (
+        "datestyle = 'SQL, DMY'",
+        "intervalstyle = 'iso_8601'",
+        "timezone = 'Asia/Tokyo'",
+    ):
+        postgres.execute(f"alter role reader set {setting}", database_of(people))
+    try:
+        assert asked.read(private=True).astype(str).to_numpy().tolist() == before
+    finally:
+        postgres.execute("alter role reader reset all", database_of(people))
+
+
 def test_columns_have_names_without_a_row(people: SqlSource) -> None:
     assert people.names() == ["sex", "born", "income", "member", "seen"]
     failing = replace(people, query="select 1 / (a - a) as b from generate_series(1, 9) a")
