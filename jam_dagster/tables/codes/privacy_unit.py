@@ -24,7 +24,7 @@ from jam_dagster.common.deferred import pd
 from jam_dagster.common.redaction import private_values
 from jam_dagster.errors import DomainError, InputError, SpecificationError
 from jam_dagster.tables.codes.encode import each_encoded
-from jam_dagster.tables.domain.columns import Batch, each_value, no_rows_of, series_of
+from jam_dagster.tables.domain.columns import Batch, column_in, each_value, no_rows_of
 from jam_dagster.tables.domain.values import text_of
 
 if TYPE_CHECKING:
@@ -252,10 +252,8 @@ def contents_of(encoded: EncodedTable, secret: bytes) -> npt.NDArray[np.uint64]:
 def persons_in(batch: Batch, unit: PrivacyUnit) -> pd.Series[Any]:
     """Return a batch's column that identifies a person, or raise InputError."""
     unit.check_column(no_rows_of(batch))
-    if isinstance(batch, pd.DataFrame):
-        return batch[unit.column]
     with private_values():
-        return series_of(batch.column(unit.column))
+        return column_in(batch, unit.column)
 
 
 def _text_or_none(value: object) -> str | None:

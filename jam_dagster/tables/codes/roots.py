@@ -34,10 +34,10 @@ from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.children import SLOTS
 from jam_dagster.tables.domain.columns import (
     Batch,
+    column_in,
     each_value,
     missing_in,
     no_rows_of,
-    series_of,
 )
 from jam_dagster.tables.domain.values import exact_number, text_of
 
@@ -99,7 +99,7 @@ def encode_roots(
     def owned() -> Iterator[Batch]:
         for batch in _with_key(children, link, f"the table {link.table!r}"):
             with private_values():
-                owner = _owners(indices, _column(batch, link.column))
+                owner = _owners(indices, column_in(batch, link.column))
                 owners.append(owner[owner >= 0])
                 yield _rows_of(batch, owner >= 0)
 
@@ -145,10 +145,6 @@ def _with_key(batches: Iterable[Batch], link: Link, called: str) -> Iterator[Bat
     for batch in batches:
         _check_key(no_rows_of(batch), link, called)
         yield batch
-
-
-def _column(batch: Batch, name: str) -> pd.Series[Any]:
-    return batch[name] if isinstance(batch, pd.DataFrame) else series_of(batch.column(name))
 
 
 def _rows_of(batch: Batch, rows: npt.NDArray[np.bool_]) -> Batch:

@@ -352,6 +352,19 @@ def no_rows_of(batch: Batch) -> pd.DataFrame:
     )
 
 
+def column_in(batch: Batch, name: str) -> pd.Series[Any]:
+    """Return a column of a batch."""
+    import pyarrow as pa
+
+    if isinstance(batch, pd.DataFrame):
+        return batch[name]
+    cells = batch.column(name)
+    # The cells of a dictionary may be null, which no category of pandas is.
+    return series_of(
+        cells.cast(cells.type.value_type) if pa.types.is_dictionary(cells.type) else cells
+    )
+
+
 def series_of(cells: pa.Array) -> pd.Series[Any]:
     """Return cells of Arrow data as a column, without loss."""
     import pyarrow as pa

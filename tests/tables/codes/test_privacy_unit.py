@@ -6,6 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +19,12 @@ from jam_dagster.errors import (
     SpecificationError,
 )
 from jam_dagster.tables import Domain, ParquetSource, PrivacyUnit
-from jam_dagster.tables.codes.privacy_unit import LimitedRows, new_secret, seeded_secret
+from jam_dagster.tables.codes.privacy_unit import (
+    LimitedRows,
+    PersonNumbers,
+    new_secret,
+    seeded_secret,
+)
 from jam_dagster.tables.sources.parquet import ParquetTable
 from tests.examples import examples
 
@@ -253,3 +259,11 @@ def test_every_row_of_a_person_is_as_likely_whatever_its_codes():
     # The number of red ones among two has mean 1 and variance 0.4; 5 standard deviations are 173.2,
     # and beyond is less than 1e-6 likely.
     assert abs(red - 3_000) < 173
+
+
+def test_a_null_of_a_dictionary_is_nobody():
+    cells = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0, None]), pa.array(["a", None]))
+    batch = pa.RecordBatch.from_arrays([cells], ["who"])
+    assert PrivacyUnit("who").count([batch]) == 1
+    with pytest.raises(PrivateValuesError):
+        PersonNumbers(PrivacyUnit("who")).of(batch)
