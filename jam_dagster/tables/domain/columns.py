@@ -347,9 +347,15 @@ def as_frame(batch: pa.RecordBatch | pd.DataFrame) -> pd.DataFrame:
 
 def no_rows_of(batch: Batch) -> pd.DataFrame:
     """Return a frame with a batch's columns, whatever its rows hold."""
-    return (
-        batch.iloc[:0] if isinstance(batch, pd.DataFrame) else frame_of(batch.schema.empty_table())
-    )
+    import pyarrow as pa
+
+    if isinstance(batch, pd.DataFrame):
+        return batch.iloc[:0]
+    fields = [
+        one.with_type(one.type.value_type) if pa.types.is_dictionary(one.type) else one
+        for one in batch.schema
+    ]
+    return frame_of(pa.schema(fields, batch.schema.metadata).empty_table())
 
 
 def column_in(batch: Batch, name: str) -> pd.Series[Any]:

@@ -138,6 +138,9 @@ def test_faults_of_columns_are_named_and_those_of_values_are_not() -> None:
         codes_of([twice], TOWNS)
     with pytest.raises(DomainError, match="is numeric, but the table's column has dtype"):
         codes_of([batch_of(pa.array([datetime(2024, 1, 2)]))], domain_of(BINS))
+    for numbers in (pa.array([1]), pa.array([1]).dictionary_encode()):
+        with pytest.raises(DomainError, match="is of dates or times, but the table's column"):
+            codes_of([batch_of(numbers)], domain_of(DAYS))
     bad = pa.StringArray.from_buffers(
         1, pa.array([0, 1], pa.int32()).buffers()[1], pa.py_buffer(b"\xff")
     )
