@@ -1,4 +1,4 @@
-"""Trials: mechanisms with seeded noise on splits, whose exact errors nobody pays for.
+"""Trials: mechanisms with seeded noise on splits; their exact errors cost no budget.
 
 The code behind `jam-dagster benchmark`, which makes the papers' figures, and behind
 `jam-dagster plan` (`planner.py`), which tries one release on two halves of its public table.

@@ -36,7 +36,8 @@ from jam_dagster.tables import (
     draft_domain,
     encode,
 )
-from jam_dagster.tables.codes.encode import each_encoded, encode_chunks, joined
+from jam_dagster.tables.codes.encode import each_encoded
+from jam_dagster.tables.codes.table import joined
 from jam_dagster.tables.domain.columns import as_frame, each_value
 from jam_dagster.tables.domain.units import DURATION, TIME
 from jam_dagster.tables.sources import parquet as parquet_source
@@ -280,9 +281,10 @@ def test_chunks_of_a_parquet_file_are_read_as_the_whole(tmp_path_factory, kind, 
             expected = encode(whole, domain)
         except JamError as error:
             with pytest.raises(type(error)):
-                encode_chunks(chunks, domain, records=len(records))
+                joined(each_encoded(chunks, domain), domain, records=len(records))
         else:
-            assert changed(expected, encode_chunks(chunks, domain, records=len(records))) == 0
+            found = joined(each_encoded(chunks, domain), domain, records=len(records))
+            assert changed(expected, found) == 0
 
 
 def frame(cells):

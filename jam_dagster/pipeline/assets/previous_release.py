@@ -29,7 +29,8 @@ from jam_dagster.pipeline.storage.formats import CERTIFICATE, RUN
 from jam_dagster.pipeline.storage.store_place import StorePlace
 from jam_dagster.release.run import ReleaseRun
 from jam_dagster.tables import EncodedTable, encode
-from jam_dagster.tables.codes.encode import encode_chunks
+from jam_dagster.tables.codes.encode import each_encoded
+from jam_dagster.tables.codes.table import joined
 from jam_dagster.tables.sources.table_file import TableFile
 
 if TYPE_CHECKING:
@@ -275,7 +276,8 @@ def run_of(step: ReleaseStep, asset: dg.AssetKey, partition: str) -> ReleaseRun 
 
 
 def _encoded(table: TableFile, domain: Domain, *, private: bool) -> EncodedTable:
-    return encode_chunks(table.chunks(), domain, records=len(table), private=private)
+    chunks = each_encoded(table.chunks(), domain, private=private)
+    return joined(chunks, domain, records=len(table))
 
 
 def _same(one: EncodedTable, other: EncodedTable) -> bool:

@@ -94,50 +94,10 @@ def _encode(columns: list[pd.Series[Any]], domain: Domain) -> EncodedTable:
     return table
 
 
-def encode_chunks(
-    chunks: Iterable[Batch], domain: Domain, *, records: int, private: bool = True
-) -> EncodedTable:
-    """Encode a table that comes in chunks; the result is that of `encode` for the whole.
-
-    Memory is the codes and one chunk. An InputError says if the chunks have more or fewer rows than
-    `records`.
-    """
-    columns = tuple(np.empty(records, np.min_scalar_type(size - 1)) for size in domain.shape)
-    seen = 0
-    for encoded in each_encoded(chunks, domain, private=private):
-        rows = slice(seen, seen + encoded.records)
-        seen += encoded.records
-        if seen <= records:
-            for column, codes in zip(columns, encoded.columns, strict=True):
-                column[rows] = codes
-    if seen != records:
-        raise InputError(
-            "the number of rows changed since the table was opened: run again while no process"
-            " writes to it"
-        )
-    return EncodedTable(domain, columns)
-
-
-def joined(tables: Iterable[EncodedTable], domain: Domain) -> EncodedTable:
-    """Return encoded batches as one table, if the number of their rows is not known before.
-
-    Memory is the codes, one batch, and the codes of one column once more.
-    """
-    columns: list[list[npt.NDArray[Any]]] = [[] for _ in domain.names]
-    for table in tables:
-        for parts, codes in zip(columns, table.columns, strict=True):
-            parts.append(codes)
-    whole = []
-    while columns:
-        # The parts of a column are let go before the next column is joined.
-        whole.append(np.concatenate(columns.pop(0)))
-    return EncodedTable(domain, tuple(whole))
-
-
 def each_encoded(
     batches: Iterable[Batch], domain: Domain, *, private: bool = True
 ) -> Iterator[EncodedTable]:
-    """Yield each batch of a table encoded; see `encode_chunks`."""
+    """Yield each batch of a table encoded; together they are what `encode` makes of the whole."""
     empty = not private
     books = Codebooks(domain)
     for batch in batches:

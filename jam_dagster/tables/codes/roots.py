@@ -21,7 +21,7 @@ from jam_dagster.common.redaction import private_values
 from jam_dagster.errors import DomainError, InputError
 from jam_dagster.tables.codes.alike import alike_rows, most_dependent
 from jam_dagster.tables.codes.decode import decode
-from jam_dagster.tables.codes.encode import check_possible, each_encoded, encode, joined
+from jam_dagster.tables.codes.encode import check_possible, each_encoded, encode
 from jam_dagster.tables.codes.privacy_unit import (
     LimitedRows,
     PrivacyUnit,
@@ -30,7 +30,7 @@ from jam_dagster.tables.codes.privacy_unit import (
     seeded_secret,
     tickets,
 )
-from jam_dagster.tables.codes.table import EncodedTable
+from jam_dagster.tables.codes.table import EncodedTable, joined
 from jam_dagster.tables.domain.children import SLOTS
 from jam_dagster.tables.domain.columns import (
     Batch,

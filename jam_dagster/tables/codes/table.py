@@ -243,8 +243,30 @@ def counts_or_codes(
     """Count chunks as `count_blocks` does; keep their codes if no pass can, or nothing is named."""
     if cliques and can_be_counted(domain, cliques):
         return count_blocks(tables, domain, cliques, records=records)
-    columns = (table.columns for table in tables if isinstance(table, EncodedTable))
-    return EncodedTable(domain, tuple(map(np.concatenate, zip(*columns, strict=True))))
+    return joined((table for table in tables if isinstance(table, EncodedTable)), domain)
+
+
+def joined(
+    tables: Iterable[EncodedTable], domain: Domain, *, records: int | None = None
+) -> EncodedTable:
+    """Return the batches of a table as one; memory is its codes, and those of a column once more.
+
+    An InputError says if there are more or fewer than `records`.
+    """
+    columns: list[list[npt.NDArray[Any]]] = [[] for _ in domain.names]
+    for table in tables:
+        for parts, codes in zip(columns, table.columns, strict=True):
+            parts.append(codes)
+    whole = []
+    while columns:
+        # The parts of a column are let go before the next column is joined.
+        whole.append(np.concatenate(columns.pop(0)))
+    if records not in (None, len(whole[0])):
+        raise InputError(
+            "the number of rows changed since the table was opened: run again while no process"
+            " writes to it"
+        )
+    return EncodedTable(domain, tuple(whole))
 
 
 def digest_of(tables: Mapping[str, EncodedTable]) -> str:

@@ -106,7 +106,9 @@ def _equal_are_same(column: pd.Series[Any]) -> bool:
 def _is_unicode(column: pd.Series[Any]) -> bool:
     """Return whether all texts of a column can be written in UTF-8."""
     try:
-        "".join(cell for cell in column.to_numpy(dtype=object) if isinstance(cell, str)).encode()
+        for cell in column.to_numpy(dtype=object):
+            if isinstance(cell, str) and not cell.isascii():
+                cell.encode()
     except UnicodeError:
         return False
     return True

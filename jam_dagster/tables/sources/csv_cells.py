@@ -1,8 +1,9 @@
 """Cells of the checked lines of a private CSV file, as texts.
 
-Two readers know the same rules. Arrow reads plain lines several times as fast. Lines with blanks
-after a separator, or with a return or a NUL in a cell, are read by pandas. Both give each cell of
-lines that both can read the same text, so that no line decides how another one is read.
+Two readers know the same rules. Arrow reads plain lines several times as fast. pandas reads lines
+that begin with a blank, that have a return or a NUL in a cell, or that have quotes and blanks after
+separators. Both give each cell of lines that both can read the same text, so that no line
+decides how another one is read.
 """
 
 from __future__ import annotations

@@ -150,7 +150,7 @@ class ParquetSource(Source):
         if limit is None:
             return ParquetTable(domain, self, tuple(cliques))
         rows = LimitedRows(*limit)
-        for _ in rows.encoded(self.batches(needed(domain, limit)), domain):
+        for _ in rows.encoded(self.batches(needed(domain, limit[0])), domain):
             pass
         return ParquetTable(domain, self, tuple(cliques), rows.kept())
 

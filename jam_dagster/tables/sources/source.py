@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from jam_dagster.common.redaction import redacted
 from jam_dagster.errors import SpecificationError
-from jam_dagster.tables.codes.encode import each_encoded, joined
+from jam_dagster.tables.codes.encode import each_encoded
 from jam_dagster.tables.codes.privacy_unit import LimitedRows, PrivacyUnit
+from jam_dagster.tables.codes.table import joined
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Sequence
@@ -37,9 +38,9 @@ def check_records_only(source: Source, limited: bool) -> None:
         )
 
 
-def needed(domain: Domain, limit: Limit | None) -> list[str]:
+def needed(domain: Domain, unit: PrivacyUnit | None) -> list[str]:
     """Return the columns of a private table that are read."""
-    return [*domain.names, *([] if limit is None else [limit[0].column])]
+    return [*domain.names, *([] if unit is None else [unit.column])]
 
 
 class Source(ABC):
@@ -201,7 +202,7 @@ class Source(ABC):
         self, domain: Domain, limit: Limit | None, cliques: Sequence[Clique]
     ) -> MarginalSource:
         """Encode the private table batch by batch; its codes are held."""
-        with closing(self.batches(needed(domain, limit))) as batches:
+        with closing(self.batches(needed(domain, limit and limit[0]))) as batches:
             if limit is None:
                 return joined(each_encoded(batches, domain), domain)
             rows = LimitedRows(*limit)

@@ -25,7 +25,7 @@ from jam_dagster.tables.sources.reading import (
     reading,
     reading_values,
 )
-from jam_dagster.tables.sources.source import Source
+from jam_dagster.tables.sources.source import Source, needed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -162,8 +162,8 @@ class SqlSource(Source):
         super().check(domain, unit)
         if not self.has_batches:
             return
-        names = [*domain.names, *([] if unit is None else [unit.column])]
-        with redacted("checking the private table"), closing(self._batches(names, True)) as batches:
+        batches = self._batches(needed(domain, unit), True)
+        with redacted("checking the private table"), closing(batches):
             # The first batch has no rows.
             empty = no_rows_of(next(batches))
         if unit is not None:

@@ -50,7 +50,7 @@ STEP = st.sampled_from(["s1", "s2", "s3", "s4"])
 
 
 def reads(release_id: ReleaseId) -> dict[str, Any]:
-    """What a release reads: all partitions are of one table."""
+    """The source of a release: all partitions are of one table."""
     source = slice_of("people", release_id.partition) if release_id.partition else None
     return {"source": source, "neighbours": Neighbours("add_remove")}
 

@@ -17,7 +17,7 @@ PIECES = [
     *('"', '""', ",", ",", ",", " ", "\t", "\n", "\n", "a", "NA", "?", "é", "-9", "-9.0", "1000"),
     *("2.5", "2.50", "\u2028", "'", "#", "\\", "\x1a", "\ufeff"),
 ]
-"""What decides how a line is separated, and markers of missing values with texts like them."""
+"""Separators, quotes and blanks, and markers of missing values with texts like them."""
 
 
 def checked(text: bytes, fields: int, *, blanks: bool) -> bytes | None:

@@ -30,7 +30,8 @@ from jam_dagster.tables import (
     encode,
     marginal_blocks,
 )
-from jam_dagster.tables.codes.encode import encode_chunks
+from jam_dagster.tables.codes.encode import each_encoded
+from jam_dagster.tables.codes.table import joined
 from jam_dagster.tables.domain.values import text_of
 from jam_dagster.tables.sources import parquet as parquet_source
 from jam_dagster.tables.sources.parquet import ParquetTable
@@ -273,7 +274,7 @@ def test_a_file_that_changes_is_noticed(tmp_path):
 def test_chunks_of_another_number_of_rows_are_refused(tmp_path, records):
     chunks = people(tmp_path / "t.parquet").batches(AB.names)
     with pytest.raises(InputError, match="the number of rows changed"):
-        encode_chunks(chunks, AB, records=records)
+        joined(each_encoded(chunks, AB), AB, records=records)
 
 
 def test_counts_are_kept_and_others_take_one_pass(tmp_path, passes):

@@ -1,4 +1,4 @@
-"""Tables of PostgreSQL: what is read, in which snapshot, what is refused, and what is told."""
+"""Tables of PostgreSQL: their rows in one snapshot, refusals, and errors without a value."""
 
 from __future__ import annotations
 
