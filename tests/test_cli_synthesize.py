@@ -42,9 +42,9 @@ def test_research_prints_one_object_with_the_promised_keys(run: Run) -> None:
     assert result.stdout.count("\n") == 1
     made = json.loads(result.stdout)
     assert list(made) == [*KEYS, "output"]
-    assert list(made["workload_error"]) == ["synthetic", "public", "independent"]
+    assert list(made["workload_error"]) == ["synthetic", "public", "independent", "prior"]
     for error in made["workload_error"].values():
-        assert list(error) == ["mean", "max"]
+        assert list(error) == ["mean", "max", "pairs", "association", "correlation"]
         assert 0 <= error["mean"] <= error["max"] <= 2
     assert next(iter(made["seconds"])) == "total"
     timed = {name: seconds for name, seconds in made["seconds"].items() if "." not in name}
@@ -95,7 +95,8 @@ def test_the_summary_is_for_people(run: Run) -> None:
     # Before any of them is printed.
     assert result.stdout.startswith("Restricted          the errors below are exact statistics")
     assert "\nVerdict " in result.stdout
-    assert " the public table: mean error " in result.stdout
+    assert "rows of the public prior, which cost nothing" in result.stdout
+    assert " the public table" in result.stdout
     assert "the synthetic table may not leave" in result.stdout
     assert "Checks" not in result.stdout
     # One line a round where there is no terminal to draw a bar on.
@@ -120,9 +121,10 @@ def test_a_release_is_charged_and_may_leave(released: Run) -> None:
     assert not Path("out/restricted").exists()
     errors = json.loads(Path("out/errors.json").read_text())
     assert errors["mode"] == "private"
-    # Sensitivity 2 sqrt 2 / n for the two means together, and rho = sensitivity^2 / 2 sigma^2.
+    # Of three tables three means each: sensitivity 6 / n, and rho = sensitivity^2 / 2 sigma^2.
     assert errors["rho"] == pytest.approx(0.05 * made["rho"]["budget"])
-    assert errors["sigma"] == pytest.approx(2 / made["rows"] / np.sqrt(errors["rho"]), rel=1e-3)
+    sigma = 6 / made["rows"] / np.sqrt(2 * errors["rho"])
+    assert errors["sigma"] == pytest.approx(sigma, rel=1e-3)
     assert errors["synthetic"] == made["workload_error"]["synthetic"]
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from jam_dagster.certificates.facts import COUNTED, DERIVED, RAN, STORED
 from jam_dagster.common.choices import RECORDS_SHARE
-from jam_dagster.evaluation.workload_error import noisy_errors
+from jam_dagster.evaluation.workload_error import DRAWN, MEANS, TableErrors, noisy_errors
 from jam_dagster.mechanisms.loops.transcript import subject_of
 from jam_dagster.privacy.accounting import UNITS_PER_RHO, rho_within, units_down, units_up
 from jam_dagster.privacy.ledger.release_id import canonical_json
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from jam_dagster.mechanisms import Transcript
     from jam_dagster.privacy import NoiseCall
     from jam_dagster.tables import MarginalSource, Workload
-
-
-_TABLES_EVALUATED = (1, 2)
 
 
 def draw_faults(certificate: Certificate) -> Iterator[str]:
@@ -71,7 +68,7 @@ def _sensitivity(draw: PaidDraw, certificate: Certificate) -> float | None:
     """Return the required sensitivity of a draw; None if its share makes no such draw."""
     call, neighbours = draw.call, certificate.neighbours
     if draw.share == EVALUATION:
-        if call.kind != "Gaussian" or call.cells not in _TABLES_EVALUATED:
+        if call.kind != "Gaussian" or call.cells > len(DRAWN) * len(MEANS):
             return None
         return neighbours.mean_errors_l2(certificate.records, call.cells)
     if draw.share != MECHANISM:
@@ -79,10 +76,6 @@ def _sensitivity(draw: PaidDraw, certificate: Certificate) -> float | None:
     if call.kind == COUNTS:
         return neighbours.records if call.subject == RECORDS else neighbours.marginal_l2
     return call.sensitivity if call.kind in (SELECTION, *VALUES) else None
-
-
-_TABLES = ("synthetic", "public")
-"""The tables with released mean errors, in the order of the draw."""
 
 
 @dataclass(frozen=True)
@@ -230,8 +223,17 @@ def outcome_digest(call: NoiseCall, values: np.ndarray | None) -> str | None:
 
 
 def means_in(errors: Mapping[str, Any]) -> list[float]:
-    """Return the released means in a file of workload errors."""
-    return [errors[name]["mean"] for name in _TABLES if errors.get(name) is not None]
+    """Return the released means in a file of workload errors, in the order of the draw."""
+    return [one for means in _tables(errors).values() for one in means.values()]
+
+
+def _tables(errors: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the released means of each table in a file of workload errors."""
+    return {
+        name: {mean: errors[name][mean] for mean in MEANS if errors[name].get(mean) is not None}
+        for name in DRAWN
+        if errors.get(name) is not None
+    }
 
 
 def error_faults(
@@ -246,7 +248,8 @@ def error_faults(
 
     `run` is the digest of the release's run, which Dagster's files have.
     """
-    follows = noisy_errors(means_in(errors), call, synthetic, workload, records)
+    tables = {name: TableErrors(**means) for name, means in _tables(errors).items()}
+    follows = noisy_errors(tables, call, synthetic, workload, records)
     wanted: dict[str, Any] = {
         "mode": follows.mode,
         "sigma": follows.sigma,

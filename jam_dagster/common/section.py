@@ -20,7 +20,7 @@ from pydantic import (
 )
 from pydantic.errors import PydanticInvalidForJsonSchema
 
-from jam_dagster.common.validation import shown_key
+from jam_dagster.common.validation import unknown_key
 from jam_dagster.errors import JamError, SpecificationError
 
 
@@ -178,10 +178,11 @@ class Section(BaseModel):
             return str(cause)
         # A key that is no valid text has no place.
         if error["type"] == "extra_forbidden" or not name:
-            allowed = ", ".join(cls.model_fields)
-            key = shown_key(name) if name else "of no valid text"
             what = cls.path or "the release"
-            return f"{what} has the unknown key {key}: allowed are {allowed}."
+            if name:
+                return f"{what} has the {unknown_key(name, cls.model_fields)}."
+            allowed = ", ".join(cls.model_fields)
+            return f"{what} has the unknown key of no valid text: allowed are {allowed}."
         if error["type"] == "missing":
             return f"{cls.path or 'The release'} needs the key {cls.named(name)}."
         value = error["input"]

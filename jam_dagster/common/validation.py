@@ -17,9 +17,24 @@ def check_keys(what: str, entry: Mapping[Any, Any], allowed: Iterable[str]) -> N
     allowed = tuple(allowed)
     for key in entry:
         if key not in allowed:
-            raise SpecificationError(
-                f"{what} has the unknown key {shown_key(key)}: allowed are {', '.join(allowed)}"
-            )
+            raise SpecificationError(f"{what} has the {unknown_key(key, allowed)}")
+
+
+_INSTEAD = {
+    "alerts": "docs/budgets.md shows two sensors",
+    "count": "Spark counts where rows may not leave their system",
+    "multiline": "store a table with line breaks in its cells as Parquet",
+    "population": "several tables of the same people are sources of one dataset",
+    "trusted_mechanisms": "jam_dagster.synthesize takes a mechanism of yours as an object",
+}
+"""Remedies for keys that people look for."""
+
+
+def unknown_key(key: object, allowed: Iterable[str]) -> str:
+    """Return an unknown key with the allowed ones, and what to do instead of some."""
+    instead = _INSTEAD.get(str(key))
+    remedy = f"; {instead}" if instead else ""
+    return f"unknown key {shown_key(key)}: allowed are {', '.join(allowed)}{remedy}"
 
 
 def shown_key(key: object) -> str:

@@ -26,6 +26,14 @@ SENTENCES = {
     "unmeasured": "The error was not measured.",
     "unreleased": "No error was released: it was measured exactly, for readers who may see the private table.",
     "lost": "The error is unknown: its only draw was lost, or its share of the budget was closed before it.",
+    # Counts and associations apart.
+    "closer_further": "Closer than {table} in the counts of the workload, with a mean error of {ours} against {theirs}, and further in {line}, with {ours_there} against {theirs_there}.",
+    "closer_unknown": "Closer than {table} in the counts of the workload, with a mean error of {ours} against {theirs}. Noise hides whether it is as close in associations.",
+    # The gain over the free baseline.
+    "bought": "Your budget bought {gain}: rows of the public prior, which cost nothing, have a mean error of {prior}.",
+    "bought_nothing": "Noise hides what your budget bought: rows of the public prior, which cost nothing, have a mean error of {prior}.",
+    "bought_less": "Your budget bought nothing: rows of the public prior, which cost nothing, have a smaller mean error, {prior}.",
+    "bought_within": "Your budget bought {least:.3f} to {most:.3f}, since a uniform table costs nothing.",
     # Before and after the headline of the errors.
     "failed": "Failed checks: {failed} of {checks}.",
     "failed_named": "Failed checks: {failed} of {checks} ({names}).",
@@ -61,7 +69,11 @@ SENTENCES = {
     "rule_broken": "The synthetic table breaks the only rule that its rows are to keep, {rule}, in {rows:,} of {checked:,} rows.",
     "rules_broken": "The synthetic table breaks {broken} of the {rules} rules that its rows are to keep, most often {rule}, in {rows:,} of {checked:,} rows.",
     "copied": "Nothing compares {columns} with the private table: a table of values in the domain determines such columns by others.",
+    "further_in": "It is further from the private table in {line} than the public table is: {ours_there} against {theirs_there}.",
+    "relation_lost": "{pairs} are related in the public table, and hardly in the synthetic one: no private measurement covers them.",
     # Statistics.
+    "gain": "The gain over the public prior is {gain} within ±{margin}, with a confidence of {confidence:.0%}.",
+    "line": "In {line}, the mean error is {ours_there} against {theirs_there}.",
     "difference": "The difference is {difference} within ±{margin}, with a confidence of {confidence:.0%}.",
     "difference_exact": "The difference is {difference}, exactly.",
     "bound_of_difference": "A uniform table is {uniform:.3f} from the synthetic one, so the difference of their errors is at most {difference} within ±{margin}, with a confidence of {confidence:.0%}.",
@@ -72,6 +84,7 @@ SENTENCES = {
     # Advice.
     "may_help": "These may help:",
     "may_make_known": "These may make the error known:",
+    "use_each": "Use the public table itself where associations count.",
     "use_public": "Use the public table itself, if it answers the question.",
     "larger_share": "Give the evaluation a larger share: evaluation.share, --evaluation-share.",
     "more_records": "Release more records at once.",
@@ -86,6 +99,11 @@ SENTENCES = {
     # The checks of the error.
     "error_known": "The workload error is known beyond its noise.",
     "better_than": "The domain fits, and the error is less than that of {table}.",
+    "closer_than": "The domain fits, and the table is closer than {table} in counts, and as close in associations.",
+    # The other errors of a table.
+    "pairs": "pairs of attributes",
+    "association": "associations",
+    "correlation": "rank correlations",
     # Patterns of fields: a mean that may be noise alone, and a list that is cut short.
     "at_most": "at most {mean}",
     "and_more": "{names} and {more} more",

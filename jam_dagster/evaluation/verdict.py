@@ -15,15 +15,19 @@ from jam_dagster.evaluation.domain_fit import (
     unknown_sentences,
 )
 from jam_dagster.evaluation.sentences import TABLES, listed, said
-from jam_dagster.evaluation.workload_error import CONFIDENCE, MOST
+from jam_dagster.evaluation.workload_error import CONFIDENCE, MOST, TableErrors
 
 if TYPE_CHECKING:
+    from jam_dagster.evaluation.coarse_pairs import PairErrors
     from jam_dagster.evaluation.domain_fit import ColumnFit
     from jam_dagster.evaluation.expectations.spec import ExpectationResult
-    from jam_dagster.evaluation.workload_error import TableErrors, WorkloadErrors
+    from jam_dagster.evaluation.workload_error import WorkloadErrors
     from jam_dagster.tables.domain.domain import Domain
 
-Outcome = Literal["better", "worse", "undecided", "not measured"]
+Outcome = Literal["better", "mixed", "worse", "undecided", "not measured"]
+
+ALIKE = 0.005
+"""How much further a table may be in pairs or associations, a difference that nobody uses."""
 
 _WIDE_CELLS = 20
 _said = partial(said, confidence=CONFIDENCE, largest=MOST)
@@ -37,7 +41,8 @@ class Verdict:
     ----------
     outcome
         "better" and "worse" hold with a confidence of 95% over the noise of the errors, and without
-        doubt where these are exact; "undecided" is neither.
+        doubt where these are exact. "mixed": it is closer in the counts of the workload, and
+        further in pairs or associations, or that is not known. "undecided" is neither.
     headline
         The verdict in a sentence, after the columns that the domain does not fit and the checks
         that failed.
@@ -52,6 +57,9 @@ class Verdict:
         table, the most that it can be. None if it was not measured.
     margin
         Half the width of the interval of the difference.
+    gain
+        What the budget bought: the error of the public prior less that of the synthetic table. None
+        if it was not measured.
     failed
         Number of checks that failed.
     skipped
@@ -73,6 +81,7 @@ class Verdict:
     advice: tuple[str, ...] = ()
     difference: float | None = None
     margin: float = 0.0
+    gain: float | None = None
     failed: int = 0
     skipped: int = 0
     misfits: tuple[str, ...] = ()
@@ -125,6 +134,8 @@ def verdict_of(
     domain: Domain | None = None,
     unmeasured: str = "unmeasured",
     recommended: str = "",
+    apart: PairErrors | None = None,
+    lost: Sequence[str] = (),
 ) -> Verdict:
     """Judge a release by its errors, its checks and what was paid for.
 
@@ -148,6 +159,10 @@ def verdict_of(
         The key of the headline if there are no errors.
     recommended
         The mechanism that is recommended for such tables, where another one ran.
+    apart
+        How far the synthetic table is from the public one, which bounds how far their errors are.
+    lost
+        Pairs that are related in the public table, and neither measured nor in the synthetic one.
     """
     rules = [one for one in checks if "rule" in one.metadata]
     checks = [one for one in checks if "rule" not in one.metadata]
@@ -156,7 +171,7 @@ def verdict_of(
     skipped = sum(not one.measured for one in checks)
     public = errors is not None and errors.public is not None
     advice = _advice(domain, public=public, recommended=recommended)
-    found = _compared(errors, uniform, _said(unmeasured), advice)
+    found = _compared(errors, uniform, _said(unmeasured), advice, apart)
     headline, notes, statistics = found.headline, list(found.notes), list(found.statistics)
     misfits = tuple(one.attribute.column for one in fits if one.misfit is not None)
     if failed:
@@ -181,6 +196,8 @@ def verdict_of(
         if not few and errors.equivalent_within is not None:
             least, most = errors.equivalent_within
             statistics.append(_said("sample_within", least=least, most=most))
+    if lost:
+        notes.append(_said("relation_lost", pairs=listed(lost)))
     notes += unknown_sentences(fits)
     notes += _rule_sentences(rules)
     copied = [] if domain is None else copied_columns(domain)
@@ -211,7 +228,11 @@ def _rule_sentences(rules: Sequence[ExpectationResult]) -> list[str]:
 
 
 def _compared(
-    errors: WorkloadErrors | None, uniform: float | None, unmeasured: str, advice: tuple[str, ...]
+    errors: WorkloadErrors | None,
+    uniform: float | None,
+    unmeasured: str,
+    advice: tuple[str, ...],
+    apart: PairErrors | None,
 ) -> Verdict:
     """Return the verdict of the errors alone."""
     if errors is None or errors.synthetic is None:
@@ -219,6 +240,7 @@ def _compared(
     ours, noise = errors.synthetic, errors.margin
     if errors.public is not None:
         found = _beside(ours, errors.public, noise, "public", advice)
+        found = _with_lines(found, ours, errors.public, noise, apart)
     elif errors.uniform is not None:
         found = _beside(ours, errors.uniform, noise, "uniform", advice)
     elif uniform is not None:
@@ -231,7 +253,71 @@ def _compared(
             found = replace(found, headline=_said("hidden"), notes=(), statistics=(), hidden=True)
             advice = tuple(map(_said, ("larger_share", "more_epsilon", "more_records")))
             return replace(found, advice=advice)
-    return found
+    return found if errors.prior is None else _with_gain(found, ours, errors.prior, noise)
+
+
+def _with_lines(
+    found: Verdict,
+    ours: TableErrors,
+    theirs: TableErrors,
+    noise: float,
+    apart: PairErrors | None,
+) -> Verdict:
+    """Return the verdict on the workload's counts with that on pairs and associations."""
+    further, unknown, statistics = {}, False, list(found.statistics)
+    for name in ("pairs", "association"):
+        our, their = getattr(ours, name), getattr(theirs, name)
+        if our is None or their is None:
+            continue
+        texts = {
+            "line": _said(name),
+            "ours_there": mean_text(TableErrors(our), noise),
+            "theirs_there": mean_text(TableErrors(their), noise),
+        }
+        statistics.append(_said("line", **texts))
+        difference = TableErrors(our).possible - TableErrors(their).possible
+        margin = math.sqrt(2.0) * noise
+        most = difference + margin
+        distance = None if apart is None else getattr(apart, name)
+        if distance is not None:
+            # The triangle inequality: no error is further from the other than the tables are.
+            most = min(most, distance)
+        if most > ALIKE:
+            unknown = True
+        if difference - margin > ALIKE:
+            further[name] = (difference, texts)
+    found = replace(found, statistics=tuple(statistics))
+    _, worst = max(further.values(), key=lambda one: one[0], default=(0.0, None))
+    if found.outcome != "better":
+        notes = (_said("further_in", **worst),) if worst and found.outcome == "undecided" else ()
+        return replace(found, notes=(*found.notes, *notes))
+    if not unknown:
+        return found
+    means = {"ours": mean_text(ours, noise), "theirs": mean_text(theirs, noise)}
+    key, more = ("closer_further", worst) if worst else ("closer_unknown", {})
+    return replace(
+        found,
+        outcome="mixed",
+        headline=_said(key, table=TABLES["public"], **means, **more),
+        advice=(_said("use_each"),) if worst else (_said("larger_share"),),
+    )
+
+
+def _with_gain(found: Verdict, ours: TableErrors, prior: TableErrors, noise: float) -> Verdict:
+    """Return a verdict that says what the budget bought beyond the free baseline."""
+    gain, margin = prior.possible - ours.possible, math.sqrt(2.0) * noise
+    key = "bought" if gain > margin else "bought_less" if gain < -margin else "bought_nothing"
+    text = mean_text(TableErrors(gain), margin) if key == "bought" else ""
+    bought = _said(key, gain=text, prior=mean_text(prior, noise))
+    # Noise that may explain the gain comes before any praise.
+    parts = (found.headline, bought) if key == "bought" else (bought, found.headline)
+    statistics = found.statistics
+    if margin:
+        statistics = (
+            *statistics,
+            _said("gain", **{**_texts(gain, margin), "gain": _rounded(gain, "+")}),
+        )
+    return replace(found, headline=" ".join(parts), statistics=statistics, gain=gain)
 
 
 def _beside(
@@ -272,6 +358,8 @@ def _beside_uniform(
         headline = _said("better_within", table=name, ours=mean, least=least, most=most)
         note, numbers = _said("uniform_further"), _texts(difference, margin)
         statistic = _said(f"bound_of_difference{suffix}", uniform=uniform, **numbers)
+        bought = _said("bought_within", least=least - ours, most=most - ours)
+        headline = f"{headline} {bought}"
         return Verdict("better", headline, (note,), (statistic,), (), difference, margin)
     little = ours - noise > MOST / 2
     headline = _said("little_use" if little else "unproven", table=name, ours=mean)

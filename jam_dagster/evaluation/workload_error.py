@@ -4,8 +4,12 @@ For a workload ``W`` of weighted marginals, a private table ``D`` of n records a
 
     error(S) = sum_q w_q ||q(D) - q(S) n / |S| ||_1 / n  /  sum_q w_q
 
+Next to it are the mean errors of pairs of attributes at about eight groups of values each, and of
+associations of ordered attributes; see `jam_dagster.evaluation.coarse_pairs`. The tables are the
+synthetic one, the public one, and the free baseline: rows of the public prior, which cost nothing.
+
 Errors are fractions of the records: 0 is a perfect answer, 2 the worst possible one. Computing
-them reads the private table, so there are three modes: ``"private"`` releases the two means with
+them reads the private table, so there are three modes: ``"private"`` releases the means with
 Gaussian noise and charges for them, ``"exact"`` computes everything and is restricted to readers
 who may see statistics of the private table, ``"off"`` computes nothing.
 
@@ -15,8 +19,8 @@ is then ``(n + n') / n'``: far above 2 if n' is far too small.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from statistics import NormalDist
 from typing import TYPE_CHECKING, get_args
@@ -25,7 +29,7 @@ import numpy as np
 
 from jam_dagster.common.choices import EvaluationMode
 from jam_dagster.errors import DomainError, InputError, SpecificationError
-from jam_dagster.evaluation.columns_and_pairs import columns_and_pairs
+from jam_dagster.evaluation.coarse_pairs import CoarsePairs
 from jam_dagster.evaluation.independent_table import IndependentTable
 from jam_dagster.evaluation.sample_equivalent import SampleErrors
 from jam_dagster.evaluation.utility import TargetUtility
@@ -48,26 +52,41 @@ CONFIDENCE = 0.95
 MOST = 2.0
 """The largest error: the distance of two tables that share no cell."""
 
+LINES = ("pairs", "association", "correlation")
+"""The errors of a table but that of the workload; see `PairErrors`."""
+
+MEANS = ("mean", *LINES[:2])
+"""The means of a table that are released with noise, in the order of the draw."""
+
+DRAWN = ("synthetic", "public", "prior")
+"""The tables whose means are drawn, in the order of the draw."""
+
 _Z = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
 
 
 @dataclass(frozen=True)
 class TableErrors:
-    """The workload error of one table.
+    """The errors of one table.
 
     Parameters
     ----------
     mean
         Weighted mean over the workload, a fraction of the records.
     maximum
-        The worst marginal's error; None if only the mean was released.
+        The worst marginal's error; None if only means were released.
     per_marginal
-        The error of every marginal of the workload; None if only the mean was released.
+        The error of every marginal of the workload; None if only means were released.
+    pairs, association, correlation
+        As in `PairErrors`; None if the domain has no such pair, and `correlation` if only means
+        were released.
     """
 
     mean: float
     maximum: float | None = None
     per_marginal: Mapping[Clique, float] | None = None
+    pairs: float | None = None
+    association: float | None = None
+    correlation: float | None = None
 
     @property
     def possible(self) -> float:
@@ -75,8 +94,10 @@ class TableErrors:
         return min(max(self.mean, 0.0), MOST)
 
     def to_dict(self) -> dict[str, float | None]:
-        """Return the mean and the maximum."""
-        return {"mean": self.mean, "max": self.maximum}
+        """Return what is known, without the single marginals."""
+        known = {"mean": self.mean, "max": self.maximum}
+        more = {name: getattr(self, name) for name in LINES}
+        return known | {name: value for name, value in more.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -89,6 +110,8 @@ class WorkloadErrors:
         The evaluation mode.
     synthetic, public
         The errors of the synthetic table and of the public table; None in mode ``"off"``.
+    prior
+        The errors of the free baseline: rows of the public prior. None without a public table.
     uniform
         The error of a uniform table, in mode ``"exact"`` and where there is no public table.
     independent
@@ -100,9 +123,6 @@ class WorkloadErrors:
         The charge for the means.
     call
         The charged draw, lost or not; None without a charge.
-    narrow
-        The errors of the synthetic table's one-way and two-way marginals; see `columns_and_pairs`.
-        Only in mode ``"exact"``.
     sample_equivalent
         K, the size of a random sample of private records with the same expected error as the
         synthetic table; see `SampleErrors`. In mode ``"private"`` it follows from released results:
@@ -119,11 +139,11 @@ class WorkloadErrors:
     mode: EvaluationMode
     synthetic: TableErrors | None = None
     public: TableErrors | None = None
+    prior: TableErrors | None = None
     independent: TableErrors | None = None
     sigma: float = 0.0
     rho: float = 0.0
     call: NoiseCall | None = None
-    narrow: TableErrors | None = None
     sample_equivalent: int | None = None
     equivalent_within: tuple[int, int] | None = None
     utility: TargetUtility | None = None
@@ -146,14 +166,15 @@ class WorkloadErrors:
         return self.mode == "exact"
 
     def to_dict(self) -> dict[str, dict[str, float | None] | None]:
-        """Return mean and maximum of every table, None for a table that was not evaluated."""
+        """Return the errors of every table, None for a table that was not evaluated."""
         tables = {
             "synthetic": self.synthetic,
             "public": self.public,
             "independent": self.independent,
         }
         told = {name: None if one is None else one.to_dict() for name, one in tables.items()}
-        return told | ({} if self.uniform is None else {"uniform": self.uniform.to_dict()})
+        more = {"prior": self.prior, "uniform": self.uniform}
+        return told | {name: one.to_dict() for name, one in more.items() if one is not None}
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row a marginal, the worst of the synthetic table first.
@@ -198,8 +219,10 @@ def workload_error(
     records: int | None = None,
     encode: Callable[[], MarginalSource] | None = None,
     run: str = "",
+    prior: Callable[[], MarginalSource] | None = None,
+    left_out: Collection[str] = (),
 ) -> WorkloadErrors:
-    """Measure the workload error of a synthetic and a public table.
+    """Measure the workload error of a synthetic and a public table, and of the free baseline.
 
     Parameters
     ----------
@@ -211,10 +234,10 @@ def workload_error(
     workload
         The marginals and their weights.
     mode
-        ``"private"`` releases the two means with noise: replacing one of n people moves an error
-        by at most 2 / n, so two of them by at most 2 sqrt 2 / n in L2. ``"exact"`` computes means,
-        maxima, every marginal and an independent baseline; the result is restricted. ``"off"``
-        reads nothing.
+        ``"private"`` releases the means with noise: replacing one of n people moves each by at most
+        2 / n, so k of them by at most 2 sqrt(k) / n in L2. ``"exact"`` computes means, maxima,
+        every marginal and an independent baseline; the result is restricted. ``"off"`` reads
+        nothing.
     draws
         The draws that pay for mode ``"private"``: the evaluation's own account, which is spent as
         a whole.
@@ -229,6 +252,11 @@ def workload_error(
     run
         The digest of the run that made the synthetic table. Means that were measured on another
         one are refused as a lost draw.
+    prior
+        Makes the free baseline from public data; called if its error is measured. None: there is
+        none.
+    left_out
+        Columns that pairs leave out.
 
     Returns
     -------
@@ -258,21 +286,24 @@ def workload_error(
     if public is not None:
         judged["public"] = public
     _check_tables(private, judged, workload)
+    pairs = CoarsePairs.of(private.domain, public, left_out)
     if mode == "exact":
-        return _exact_errors(private, judged, workload, records)
+        return _exact_errors(private, judged, workload, pairs, records, prior)
     if draws is None:
         raise SpecificationError(
             "evaluation in mode 'private' needs a charge: give it the draws of the evaluation's "
             "account, or choose mode 'off'."
         )
-    return _noisy_errors(private, judged, workload, draws, records, encode, run)
+    return _noisy_errors(private, judged, workload, pairs, draws, records, encode, run, prior)
 
 
 def _exact_errors(
     private: MarginalSource,
     judged: Mapping[str, MarginalSource],
     workload: Workload,
+    pairs: CoarsePairs,
     records: int | None,
+    prior: Callable[[], MarginalSource] | None,
 ) -> WorkloadErrors:
     if records is None:
         _check_records("private", private)
@@ -280,28 +311,26 @@ def _exact_errors(
         **judged,
         "independent": IndependentTable.of(private),
     }
+    if prior is not None:
+        baselines["prior"] = prior()
     if "public" not in judged:
         baselines["uniform"] = IndependentTable.uniform(private.domain, 1)
     records = private.records or records
     errors = np.empty((len(baselines), len(workload.cliques)))
     blocks = _judged(errors, private, tuple(baselines.values()), workload.cliques, records)
     sampled = SampleErrors(private, workload, blocks=blocks)
+    apart = pairs.apart(private, tuple(baselines.values()), records)
     gathered = {
-        name: _table_error(row, workload) for name, row in zip(baselines, errors, strict=True)
+        name: replace(_table_error(row, workload), **found._asdict())
+        for name, row, found in zip(baselines, errors, apart, strict=True)
     }
-    cliques = columns_and_pairs(private.domain)
-    (narrow,) = _marginal_errors(private, (judged["synthetic"],), cliques, records)
     return WorkloadErrors(
         "exact",
         gathered["synthetic"],
         gathered.get("public"),
+        gathered.get("prior"),
         gathered["independent"],
         uniform=gathered.get("uniform"),
-        narrow=TableErrors(
-            float(narrow.mean()),
-            float(narrow.max()),
-            dict(zip(cliques, narrow.tolist(), strict=True)),
-        ),
         sample_equivalent=sampled.equivalent(gathered["synthetic"].mean),
     )
 
@@ -310,10 +339,12 @@ def _noisy_errors(
     private: MarginalSource,
     judged: Mapping[str, MarginalSource],
     workload: Workload,
+    pairs: CoarsePairs,
     draws: Draws,
     records: int | None,
     encode: Callable[[], MarginalSource] | None,
     run: str,
+    prior: Callable[[], MarginalSource] | None,
 ) -> WorkloadErrors:
     if draws.neighbours.records_public:
         _check_records("private", private)
@@ -323,9 +354,11 @@ def _noisy_errors(
             "the number of private records is not public here: give the measured number from the "
             "release's transcript."
         )
-    errors_of = partial(_mean_errors, tuple(judged.values()), workload, records)
-    rho = draws.total
-    sensitivity = draws.neighbours.mean_errors_l2(records, means=len(judged))
+    errors_of = partial(_means, judged, workload, pairs, records, prior)
+    rho, names = draws.total, [*judged, *(() if prior is None else ("prior",))]
+    lines = [MEANS[0], *(name for name in MEANS[1:] if pairs.measures(name))]
+    size = len(names) * len(lines)
+    sensitivity = draws.neighbours.mean_errors_l2(records, means=size)
     # A table in memory is evaluated before the charge, and one that is still to be read after it.
     exact = errors_of(private) if encode is None else np.empty(0)
 
@@ -335,16 +368,20 @@ def _noisy_errors(
     means, _ = draws.values(
         MEANS_STEP,
         compute,
-        size=len(judged),
+        size=size,
         rho=rho,
         sensitivity=sensitivity,
         subject=run,
     )
-    return noisy_errors(means.tolist(), draws.calls[-1], judged["synthetic"], workload, records)
+    tables = {
+        name: TableErrors(**dict(zip(lines, row, strict=True)))
+        for name, row in zip(names, means.reshape(len(names), -1).tolist(), strict=True)
+    }
+    return noisy_errors(tables, draws.calls[-1], judged["synthetic"], workload, records)
 
 
 def noisy_errors(
-    means: Sequence[float],
+    tables: Mapping[str, TableErrors],
     call: NoiseCall,
     synthetic: MarginalSource,
     workload: Workload,
@@ -352,10 +389,10 @@ def noisy_errors(
 ) -> WorkloadErrors:
     """Return what follows from a draw of noisy means, without private data.
 
-    The means are of the synthetic table and, if there is one, of the public table. The call was not
-    lost. The number of private records is measured where it is private.
+    `tables` has the means of each table of `DRAWN` that there is. The call was not lost. The number
+    of private records is measured where it is private.
     """
-    ours, *others = (TableErrors(mean) for mean in means)
+    ours = tables["synthetic"]
     sigma = call.scale or 0.0
     equivalent = within = None
     margin = _Z * sigma
@@ -370,7 +407,8 @@ def noisy_errors(
     return WorkloadErrors(
         "private",
         ours,
-        others[0] if others else None,
+        tables.get("public"),
+        tables.get("prior"),
         sigma=sigma,
         rho=call.rho,
         call=call,
@@ -379,11 +417,22 @@ def noisy_errors(
     )
 
 
-def _mean_errors(
-    judged: Sequence[MarginalSource], workload: Workload, records: int, private: MarginalSource
+def _means(
+    judged: Mapping[str, MarginalSource],
+    workload: Workload,
+    pairs: CoarsePairs,
+    records: int,
+    prior: Callable[[], MarginalSource] | None,
+    private: MarginalSource,
 ) -> np.ndarray:
-    errors = _marginal_errors(private, judged, workload.cliques, records)
-    return np.array([_weighted_mean(row, workload) for row in errors])
+    """Return the means of all tables, one after another, each in the order of `MEANS`."""
+    tables = [*judged.values(), *(() if prior is None else (prior(),))]
+    errors = _marginal_errors(private, tables, workload.cliques, records)
+    means = []
+    for row, apart in zip(errors, pairs.apart(private, tables, records), strict=True):
+        found = (_weighted_mean(row, workload), apart.pairs, apart.association)
+        means += [one for one in found if one is not None]
+    return np.array(means)
 
 
 def table_errors(

@@ -237,11 +237,26 @@ class Neighbours:
             raise SpecificationError(f"the number of records must be positive, got {records!r}")
         return self.marginal_l1 / records
 
-    def mean_errors_l2(self, records: int, means: int) -> float:
-        """L2 sensitivity of several mean workload errors released together, as a fraction.
+    def mean_association(self, records: int) -> float:
+        """Sensitivity of a mean distance of associations, as a fraction.
 
-        Each of the `means` moves by at most `mean_error`; for the synthetic and the public table
-        together and replace-one neighbours, ``2 sqrt(2) / n``.
+        It is the mean over pairs of ``|sum_D f_a f_b / n - c|`` with c of another table and scores
+        f from -1 to 1 that do not depend on D. A record is one term of each sum, from -1 to 1: one
+        that comes or goes moves it by at most 1, and one that is replaced by at most 2. So it is
+        that of a mean error.
+
+        Parameters
+        ----------
+        records : int
+            n, the number of private records, or its measured value.
+        """
+        return self.mean_error(records)
+
+    def mean_errors_l2(self, records: int, means: int) -> float:
+        """L2 sensitivity of several mean errors and associations released together, as a fraction.
+
+        Each of the `means` moves by at most `mean_error`, which `mean_association` equals; for k of
+        them and replace-one neighbours, ``2 sqrt(k) / n``.
 
         Parameters
         ----------

@@ -11,6 +11,7 @@ from jam_dagster.common.choices import recommended
 from jam_dagster.common.redaction import keep_details
 from jam_dagster.evaluation import Verdict, WorkloadErrors, verdict_of
 from jam_dagster.evaluation.bounds.error_bounds import has_bounds
+from jam_dagster.evaluation.coarse_pairs import CoarsePairs, PairErrors
 from jam_dagster.evaluation.columns_and_pairs import columns_and_pairs
 from jam_dagster.evaluation.domain_fit import ColumnFit, column_fits
 from jam_dagster.evaluation.workload_error import uniform_distance
@@ -172,6 +173,7 @@ class MadeRelease:
         uniform, measured = None, error is not None and error.synthetic is not None
         if measured and error is not None and error.public is None and error.uniform is None:
             uniform = uniform_distance(counts, spec.workload.build(domain))
+        apart, lost = self._beside_public() if measured else (None, [])
         best = recommended(public=spec.public is not None)
         return verdict_of(
             error,
@@ -182,7 +184,23 @@ class MadeRelease:
             domain=None if domain.restricted else domain,
             unmeasured={"off": "unmeasured", "exact": "unreleased", "private": "lost"}[mode],
             recommended="" if best == transcript.mechanism else title_of(best),
+            apart=apart,
+            lost=lost,
         )
+
+    def _beside_public(self) -> tuple[PairErrors | None, list[str]]:
+        """Return how far the table is from the public one, and the relations that it has lost.
+
+        Both follow from public and released tables alone.
+        """
+        domain, public, counts = self.run.model.domain, self.public, self.counts
+        if public is None or domain.restricted:
+            return None, []
+        pairs = CoarsePairs.of(domain, public)
+        (apart,) = pairs.apart(counts, [public])
+        measurements = self.run.transcript.measurements
+        measured = [one.clique for one in measurements if one.source == "private"]
+        return apart, pairs.lost(counts, public, measured)
 
 
 def _clipped(public: MarginalSource | None) -> dict[str, float]:

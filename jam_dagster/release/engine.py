@@ -24,7 +24,8 @@ from jam_dagster.evaluation.bounds.error_bounds import known_bounds
 from jam_dagster.evaluation.utility import target_utility
 from jam_dagster.evaluation.workload_error import MEANS_STEP
 from jam_dagster.mechanisms import Round
-from jam_dagster.mechanisms.loops.rows import release_rows, with_chunks, with_search
+from jam_dagster.mechanisms.loops.rows import release_rows, sample_rows, with_chunks, with_search
+from jam_dagster.models.tilted.prior import PublicPrior
 from jam_dagster.privacy.shares import EVALUATION, MECHANISM
 from jam_dagster.release.documents import (
     MadeRelease,
@@ -479,6 +480,7 @@ class Engine:
                     encode=encode if unread and not exact else None,
                     # To know it, the run is written once: only a charge needs it.
                     run=run.known_by if mode == "private" else "",
+                    prior=None if public is None else partial(prior_rows, run, public),
                 )
                 target = spec.evaluation.target
                 if exact and target is not None and isinstance(private, EncodedTable):
@@ -619,6 +621,17 @@ class Engine:
             run_id=funding.run_id,
             signer=funding.signer,
         )
+
+
+def prior_rows(run: ReleaseRun, public: MarginalSource) -> MarginalSource:
+    """Return the free baseline: the rows that the public prior alone gives, by the run's seed.
+
+    Nothing is drawn: it follows from public data, and from the released number of records and seed.
+    They are searched as the run's rows are. A table in chunks is not made: the model answers.
+    """
+    transcript = run.transcript
+    model = PublicPrior.of(run.model.domain, public).model(transcript.records)
+    return model if transcript.chunk_rows is not None else sample_rows(model, transcript)
 
 
 @contextmanager

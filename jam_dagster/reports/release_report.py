@@ -14,8 +14,9 @@ import numpy as np
 from jam_dagster.common.html_pages import environment
 from jam_dagster.errors import InputError, PrivacyLabelError
 from jam_dagster.evaluation.expectations.spec import ExpectationResult
+from jam_dagster.evaluation.sentences import said
 from jam_dagster.evaluation.verdict import Verdict, mean_text
-from jam_dagster.evaluation.workload_error import WorkloadErrors
+from jam_dagster.evaluation.workload_error import LINES, WorkloadErrors
 from jam_dagster.privacy.accounting import (
     Budget,
     describe_advantage,
@@ -137,6 +138,8 @@ def render_report(
         **_pairs(domain, transcript, synthetic, public),
         checks=sorted(checks, key=lambda check: (check.passed, check.severity == "WARN")),
         error=error,
+        lines=_lines(error),
+        said=said,
         verdict=verdict,
         mean_text=mean_text,
         marginals=error.to_frame().to_dict("records") if restricted and error else [],
@@ -149,6 +152,12 @@ def render_report(
         children_rows=_children_rows(synthetic),
         script=page_script("compare.js", "sorting.js"),
     )
+
+
+def _lines(error: WorkloadErrors | None) -> list[str]:
+    """Return the errors that were measured but that of the workload."""
+    ours = None if error is None else error.synthetic
+    return [name for name in LINES if ours is not None and getattr(ours, name) is not None]
 
 
 def _check_edition(error: WorkloadErrors | None, verdict: Verdict, *, restricted: bool) -> None:

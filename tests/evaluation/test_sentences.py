@@ -24,7 +24,15 @@ from jam_dagster.tables.domain.lookups import Lookup
 PUBLIC, UNIFORM = TABLES.values()
 WIDE = Domain.from_sizes({"a": 2, "b": 30})
 # The checks of the pipeline have these as descriptions, and its tests look at them.
-OF_CHECKS = {"error_known", "better_than"}
+OF_CHECKS = {"error_known", "better_than", "closer_than"}
+# Names of errors, which are fields of others.
+NAMES = {"pairs", "association", "correlation"}
+
+
+def lined(ours: float, theirs: float, sigma: float = 0.01) -> WorkloadErrors:
+    """Return errors with an association beside the workload's, of 0.1 and 0.5."""
+    tables = TableErrors(0.1, association=ours), TableErrors(0.5, association=theirs)
+    return WorkloadErrors("private" if sigma else "exact", *tables, sigma=sigma)
 
 
 def exact(ours: float, theirs: float | None = 0.5, **more: Any) -> WorkloadErrors:
@@ -32,8 +40,10 @@ def exact(ours: float, theirs: float | None = 0.5, **more: Any) -> WorkloadError
     return WorkloadErrors("exact", TableErrors(ours), public, **more)
 
 
-def noisy(ours: float, theirs: float | None = 0.5, sigma: float = 0.01) -> WorkloadErrors:
-    return replace(exact(ours, theirs), mode="private", sigma=sigma)
+def noisy(
+    ours: float, theirs: float | None = 0.5, sigma: float = 0.01, **more: Any
+) -> WorkloadErrors:
+    return replace(exact(ours, theirs, **more), mode="private", sigma=sigma)
 
 
 def like(public: float | None, caught: Any, column: str = "kg", **given: Any) -> ColumnFit:
@@ -96,6 +106,24 @@ CASES: dict[str, tuple[Verdict, dict[str, object]]] = {
         verdict_of(exact(1.4, None), uniform=1.0),
         {"table": UNIFORM, "ours": "1.400"},
     ),
+    "closer_further": (
+        verdict_of(lined(0.3, 0.2, 0.0)),
+        {**MEANS, "line": "associations", "ours_there": "0.300", "theirs_there": "0.200"},
+    ),
+    "closer_unknown": (
+        verdict_of(lined(0.21, 0.2)),
+        {**MEANS, "ours": "0.100 ± 0.020", "theirs": "0.500 ± 0.020"},
+    ),
+    "bought": (verdict_of(exact(0.1, prior=TableErrors(0.4))), {"gain": "0.300", "prior": "0.400"}),
+    "bought_nothing": (
+        verdict_of(noisy(0.1, prior=TableErrors(0.11))),
+        {"prior": "0.110 ± 0.020"},
+    ),
+    "bought_less": (verdict_of(exact(0.1, prior=TableErrors(0.09))), {"prior": "0.090"}),
+    "bought_within": (
+        verdict_of(exact(0.2, None), uniform=1.5),
+        {"least": 1.1, "most": 1.5},
+    ),
     "hidden": (verdict_of(noisy(0.1, 0.1, 5.0)), {}),
     "alone": (verdict_of(exact(0.1, None)), {"ours": "0.100"}),
     "unmeasured": (verdict_of(None), {}),
@@ -131,6 +159,19 @@ CASES: dict[str, tuple[Verdict, dict[str, object]]] = {
     "uniform_further": (verdict_of(exact(0.2, None), uniform=1.5), {}),
     "uniform_close": (verdict_of(exact(0.9, None), uniform=1.0), {}),
     "clipped_counts": (verdict_of(exact(0.1), clipped={"b": 0.6}), {}),
+    "further_in": (
+        verdict_of(replace(lined(0.3, 0.2, 0.0), synthetic=TableErrors(0.5, association=0.3))),
+        {"line": "associations", "ours_there": "0.300", "theirs_there": "0.200"},
+    ),
+    "relation_lost": (verdict_of(exact(0.1), lost=["a x b"]), {"pairs": "a x b"}),
+    "gain": (
+        verdict_of(noisy(0.1, prior=TableErrors(0.4))),
+        {"gain": "+0.300", "margin": "0.028"},
+    ),
+    "line": (
+        verdict_of(lined(0.3, 0.2, 0.0)),
+        {"line": "associations", "ours_there": "0.300", "theirs_there": "0.200"},
+    ),
     "sample": (verdict_of(exact(0.1, sample_equivalent=1200)), {"records": 1200}),
     "sample_tiny": (verdict_of(exact(0.1, sample_equivalent=1)), {}),
     "fit_unmeasured": (fitted(ColumnFit(CLUB)), {"columns": "club"}),
@@ -171,6 +212,7 @@ CASES: dict[str, tuple[Verdict, dict[str, object]]] = {
     ),
     "may_help": (verdict_of(exact(0.6)), {}),
     "may_make_known": (verdict_of(noisy(0.1, 0.1, 5.0)), {}),
+    "use_each": (verdict_of(lined(0.3, 0.2, 0.0)), {}),
     "use_public": (verdict_of(exact(0.6)), {}),
     "larger_share": (verdict_of(noisy(0.1, 0.1, 5.0)), {}),
     "more_records": (verdict_of(noisy(0.1, 0.1, 5.0)), {}),
@@ -191,7 +233,7 @@ CASES: dict[str, tuple[Verdict, dict[str, object]]] = {
 
 
 def test_each_sentence_has_a_case() -> None:
-    assert set(CASES) | OF_CHECKS == set(SENTENCES)
+    assert set(CASES) | OF_CHECKS | NAMES == set(SENTENCES)
 
 
 @pytest.mark.parametrize("key", CASES)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from jam_dagster.evaluation import ExpectationResult, verdict_of
+from jam_dagster.evaluation.coarse_pairs import PairErrors
 from jam_dagster.evaluation.domain_fit import CatchAllShare, ColumnFit
 from jam_dagster.evaluation.workload_error import TableErrors, WorkloadErrors, uniform_distance
 from jam_dagster.tables import (
@@ -99,7 +100,8 @@ def test_without_a_public_table_a_uniform_one_stands_in() -> None:
     assert better.outcome == "better"
     within = f"{distance - 0.2:.3f} to {distance + 0.2:.3f}"
     means = f"mean error 0.200 ± 0.020 against {within}"
-    assert better.headline == f"Better than a uniform table: {means}."
+    bought = f"{distance - 0.4:.3f} to {distance:.3f}, since a uniform table costs nothing."
+    assert better.headline == f"Better than a uniform table: {means}. Your budget bought {bought}"
     assert better.difference == pytest.approx(0.4 - distance)
     assert f"at most {0.4 - distance:+.3f} within ±0.039" in better.statistics[0]
     assert better.notes == ("A table without any information is further from the private one.",)
@@ -245,3 +247,57 @@ def test_broken_rules_are_no_failed_check() -> None:
     verdict = verdict_of(noisy(0.02, 1.9, sigma=0.001), checks=[broken])
     assert verdict.headline.startswith("Better than the public table")
     assert verdict.failed == 0
+
+
+def beside(
+    association: tuple[float, float], sigma: float = 0.0, pairs: tuple[float, float] = (0.1, 0.1)
+) -> WorkloadErrors:
+    """Return errors of a table that is far closer in the counts of the workload."""
+    ours, theirs = (
+        TableErrors(mean, pairs=pair, association=one)
+        for mean, pair, one in zip((0.1, 0.5), pairs, association, strict=True)
+    )
+    return WorkloadErrors("private" if sigma else "exact", ours, theirs, sigma=sigma)
+
+
+@pytest.mark.parametrize(
+    ("errors", "apart", "outcome"),
+    [
+        (beside((0.02, 0.02)), None, "better"),
+        (beside((0.03, 0.02)), None, "mixed"),
+        (beside((0.02, 0.02), pairs=(0.2, 0.1)), None, "mixed"),
+        # Noise hides which table is closer, and what is public bounds it.
+        (beside((0.02, 0.02), sigma=0.01), None, "mixed"),
+        (beside((0.02, 0.02), sigma=0.01), PairErrors(0.004, 0.004, 0.1), "better"),
+        (beside((0.02, 0.02), sigma=0.01), PairErrors(0.04, 0.004, 0.1), "mixed"),
+        (beside((0.02, 0.2), sigma=0.01, pairs=(0.1, 0.2)), None, "better"),
+    ],
+)
+def test_better_needs_counts_and_associations(
+    errors: WorkloadErrors, apart: PairErrors | None, outcome: str
+) -> None:
+    verdict = verdict_of(errors, apart=apart)
+
+    assert verdict.outcome == outcome
+    assert verdict.better == verdict.good == (outcome == "better")
+    assert verdict.headline.startswith("Better" if outcome == "better" else "Closer")
+
+
+@pytest.mark.parametrize(
+    ("prior", "sigma", "start"),
+    [
+        (0.3, 0.01, "Better than the public table"),
+        (0.11, 0.01, "Noise hides what your budget bought"),
+        (0.05, 0.01, "Your budget bought nothing"),
+        (0.1001, 0.0, "Better than the public table"),
+    ],
+)
+def test_what_noise_explains_of_a_budget_comes_before_any_praise(
+    prior: float, sigma: float, start: str
+) -> None:
+    errors = replace(beside((0.0, 0.5), pairs=(0.0, 0.5)), prior=TableErrors(prior), sigma=sigma)
+    verdict = verdict_of(replace(errors, mode="private" if sigma else "exact"))
+
+    assert verdict.headline.startswith(start)
+    assert verdict.outcome == "better"
+    assert verdict.gain == pytest.approx(prior - 0.1)

@@ -24,6 +24,7 @@ from jam_dagster.evaluation import WorkloadErrors, workload_error
 from jam_dagster.evaluation.workload_error import table_errors
 from jam_dagster.privacy import Draws, MemoryStore, Neighbours, UnledgeredAccount
 from jam_dagster.privacy.noise.seeded import SeededNoise
+from jam_dagster.privacy.sensitivity import REPLACE_ONE
 from jam_dagster.tables import Domain, EncodedTable, Workload, marginal_blocks
 from tests.tiers import first_quick
 
@@ -100,20 +101,21 @@ def test_errors_of_tables_small_enough_to_do_by_hand(
     # Synthetic: all four cells of (a, b) are off by one of four records; a is right.
     assert error.synthetic is not None
     assert error.synthetic.per_marginal == {("a", "b"): 1.0, ("a",): 0.0}
+    # The pair is the same at its groups. By the public ranks scores are 0 and 1, so that the mean
+    # product is a half in the private table and a quarter here.
+    lines = {"pairs": 1.0, "association": 0.25, "correlation": 1.0}
+    assert {name: getattr(error.synthetic, name) for name in lines} == lines
     assert (error.synthetic.mean, error.synthetic.maximum) == (0.5, 1.0)
     # Public, two rows scaled to four: everybody at (0, 0), where half of them belong.
     assert error.public is not None
     assert error.public.per_marginal == {("a", "b"): 1.0, ("a",): 1.0}
     # Independent: one record in every cell, just like the synthetic table.
     assert error.independent == error.synthetic
-    # All columns and pairs, whatever the workload asks for.
-    assert error.narrow is not None
-    assert error.narrow.per_marginal == {("a",): 0.0, ("b",): 0.0, ("a", "b"): 1.0}
     assert error.restricted
     assert error.to_dict() == {
-        "synthetic": {"mean": 0.5, "max": 1.0},
-        "public": {"mean": 1.0, "max": 1.0},
-        "independent": {"mean": 0.5, "max": 1.0},
+        "synthetic": {"mean": 0.5, "max": 1.0, **lines},
+        "public": {"mean": 1.0, "max": 1.0, **lines, "association": 0.5},
+        "independent": {"mean": 0.5, "max": 1.0, **lines},
     }
     assert error.to_frame()["marginal"].tolist() == ["a x b", "a"]
 
@@ -158,13 +160,13 @@ def test_private_mode_charges_the_whole_account_once(
     purse, noise, store = Purse(0.25), RecordingNoise(), MemoryStore()
     error = workload_error(*tables, workload, mode="private", draws=Draws(noise, purse, store))
     ((values, sensitivity, rho),) = noise.asked
-    assert values.tolist() == [0.5, 1.0]
-    assert sensitivity == pytest.approx(2 * np.sqrt(2) / 4)
+    # Of each table the mean error of the workload, of pairs and of associations.
+    assert values.tolist() == [0.5, 1.0, 0.25, 1.0, 1.0, 0.5]
+    assert sensitivity == pytest.approx(2 * np.sqrt(6) / 4)
     assert purse.charges == {"evaluation/means": 0.25}
     assert (error.rho, rho) == (0.25, 0.25)
     assert error.sigma == pytest.approx(sensitivity / np.sqrt(2 * 0.25))
     assert error.independent is None
-    assert error.narrow is None
     assert not error.restricted
     assert error.synthetic is not None
     assert error.synthetic.mean != 0.5
@@ -188,10 +190,10 @@ def test_private_mode_charges_the_whole_account_once(
 
 @pytest.mark.slow
 def test_replacing_a_person_moves_the_means_no_further_than_claimed() -> None:
-    """The largest move found over 400 neighbours reaches the claim for one table's mean."""
+    """Over 400 neighbours a mean and a mean of pairs reach the claim, and none exceeds it."""
     domain = Domain.from_sizes({"a": 3, "b": 2, "c": 4})
     workload = Workload.all_k_way(domain, 2)
-    records, largest = 12, 0.0
+    records, largest = 12, np.zeros(3)
     rng = np.random.default_rng(7)
     for _ in range(400):
         private = random_table(domain, records, int(rng.integers(1 << 30)))
@@ -201,14 +203,18 @@ def test_replacing_a_person_moves_the_means_no_further_than_claimed() -> None:
         neighbour = EncodedTable(domain, tuple(columns))
         # One record only, so that counts of the two tables lie on either side of the answers.
         judged = [private.take(np.zeros(1, int)), random_table(domain, 5, 1)]
-        means = [
-            np.array([one.mean for one in table_errors(d, judged, workload)])
-            for d in (private, neighbour)
-        ]
-        moved = np.linalg.norm(means[0] - means[1])
-        assert moved <= 2 * np.sqrt(2) / records + 1e-12
-        largest = max(largest, np.abs(means[0] - means[1]).max())
-    assert largest == pytest.approx(2 / records)
+        noise, means = RecordingNoise(), []
+        for d in (private, neighbour):
+            draws = Draws(noise, Purse(1.0))
+            workload_error(d, *judged, workload, mode="private", draws=draws)
+            values, claimed, _ = noise.asked[-1]
+            means.append(values)
+        moved = means[0] - means[1]
+        assert np.linalg.norm(moved) <= claimed + 1e-12
+        largest = np.maximum(largest, np.abs(moved).reshape(2, 3).max(axis=0))
+    assert largest[:2] == pytest.approx(2 / records)
+    # No record is at both ends of all three pairs.
+    assert largest[2] <= REPLACE_ONE.mean_association(records)
 
 
 @pytest.mark.slow
@@ -226,6 +232,9 @@ def test_the_noisy_means_have_the_stated_standard_error(
     means = np.array([(e.synthetic.mean, e.public.mean) for e in drawn if e.synthetic and e.public])
     assert means.std(axis=0) == pytest.approx(drawn[0].sigma, rel=0.12)
     assert means.mean(axis=0) == pytest.approx([1.0, 1.0], abs=7 * drawn[0].sigma / np.sqrt(2000))
+
+
+NO_PAIR = {"pairs": 0.0, "association": 0.0, "correlation": 0.0}
 
 
 def test_an_empty_private_table_is_judged_by_where_their_number_is_private(
@@ -246,9 +255,9 @@ def test_an_empty_private_table_is_judged_by_where_their_number_is_private(
 
     exact = workload_error(nobody, synthetic, public, workload, mode="exact", records=4)
     assert exact.to_dict() == {
-        "synthetic": {"mean": 1.0, "max": 1.0},
-        "public": {"mean": 1.0, "max": 1.0},
-        "independent": {"mean": 0.0, "max": 0.0},
+        "synthetic": {"mean": 1.0, "max": 1.0, **NO_PAIR, "pairs": 1.0, "association": 0.25},
+        "public": {"mean": 1.0, "max": 1.0, **NO_PAIR, "pairs": 1.0},
+        "independent": {"mean": 0.0, "max": 0.0, **NO_PAIR},
     }
     assert exact.sample_equivalent == 0
 
@@ -342,7 +351,7 @@ def test_public_tables_of_the_papers_splits(split: str) -> None:
     assert errors.maximum == pytest.approx(maximum, abs=5e-7)
 
 
-def test_without_a_public_table_one_mean_is_released(
+def test_without_a_public_table_the_means_of_one_are_released(
     tables: tuple[EncodedTable, EncodedTable, EncodedTable],
 ) -> None:
     private, synthetic, _ = tables
@@ -355,8 +364,11 @@ def test_without_a_public_table_one_mean_is_released(
     noisy = workload_error(private, synthetic, None, workload, mode="private", draws=draws)
     assert noisy.public is None
     assert noisy.synthetic is not None
-    assert noisy.synthetic.mean == pytest.approx(exact.synthetic.mean, abs=0.01)
+    for name in ("mean", "pairs", "association"):
+        wanted = getattr(exact.synthetic, name)
+        assert getattr(noisy.synthetic, name) == pytest.approx(wanted, abs=7 * noisy.sigma)
+    assert noisy.sigma < 0.01
     (call,) = draws.calls
-    # One mean moves by 2 / n, and its noise is less than that of two.
-    assert call.cells == 1
-    assert call.sensitivity == pytest.approx(2 / private.records)
+    # Each moves by 2 / n.
+    assert call.cells == 3
+    assert call.sensitivity == pytest.approx(2 * np.sqrt(3) / private.records)

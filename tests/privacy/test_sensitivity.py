@@ -379,6 +379,29 @@ def test_mean_error():
     assert 0.9 * REPLACE_ONE.mean_error(RECORDS) < found <= REPLACE_ONE.mean_error(RECORDS) + 1e-12
 
 
+def mean_associations(rng):
+    """Return a mean over pairs of the distance of mean products of scores from -1 to 1."""
+    scores = [np.sign(rng.normal(size=size)) for size in SIZES]
+    others = {c: rng.choice([-1.0, 1.0]) for c in itertools.combinations(range(len(SIZES)), 2)}
+
+    def distance(joint):
+        apart = [
+            abs(scores[a] @ marginal(joint, (a, b)) @ scores[b] / RECORDS - other)
+            for (a, b), other in others.items()
+        ]
+        return np.array([np.mean(apart)])
+
+    return distance
+
+
+@every_relation
+def test_mean_association(relation):
+    # Three products cannot all be turned by one record: one of them can.
+    found = largest_change(mean_associations, SIZES, relation=relation)
+    assert 0.5 * relation.mean_association(RECORDS) < found
+    assert found <= relation.mean_association(RECORDS) + 1e-12
+
+
 @pytest.mark.slow
 def test_two_mean_errors_together():
     found = largest_change(mean_workload_errors(2), SIZES, norm="l2")

@@ -17,9 +17,11 @@ from jam_dagster.errors import (
     DomainError,
     PrivateValuesError,
 )
-from jam_dagster.mechanisms.loops.rows import release_rows
+from jam_dagster.evaluation.workload_error import table_errors
+from jam_dagster.mechanisms.loops.rows import release_rows, sample_rows
 from jam_dagster.mechanisms.loops.transcript import sampling_generator
 from jam_dagster.models.graphical.sampling import sampling_distance
+from jam_dagster.models.tilted.prior import PublicPrior
 from jam_dagster.privacy import Kind, Ledger
 from jam_dagster.privacy.ledger.source_binding import SourceBinding
 from jam_dagster.release import ReleaseSpec
@@ -199,6 +201,25 @@ def test_a_table_stays_as_it_was_made_whatever_the_setting_is_later(first: bool)
         next(release_rows(run.model, run.transcript)).table,
     )
     assert "sampling.search counts for the next edition" in notified[-1]
+
+
+@pytest.mark.parametrize("mechanism", ["jam_pgm", "public_prior"])
+def test_the_free_baseline_is_the_public_priors_rows(mechanism: str) -> None:
+    spec = specification(mechanism=mechanism, settings={}, evaluation_mode="exact")
+    engine, public = research(spec), public_of(spec)
+    private = engine.encode(DOMAIN)
+    run, _ = engine.run(private, public)
+    rows = sample_rows(run.model, run.transcript)
+    found = engine.evaluate(run, private, rows, public)
+
+    prior = PublicPrior.of(DOMAIN, public).model(200)
+    wanted = sample_rows(prior, run.transcript)
+    (errors,) = table_errors(private, [wanted], spec.workload.build(DOMAIN))
+    assert found.prior is not None
+    assert found.prior.mean == errors.mean
+    # The prior alone is what the mechanism of that name releases: its budget buys nothing.
+    assert (found.prior == found.synthetic) == (mechanism == "public_prior")
+    assert engine.evaluate(run, private, rows, None).prior is None
 
 
 def public_of(spec: ReleaseSpec) -> Any:

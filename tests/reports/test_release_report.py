@@ -242,7 +242,8 @@ def test_the_guarantee_is_told_for_whom_it_is(
 def test_noisy_errors_come_with_their_standard_error(html: str, noisy: WorkloadErrors) -> None:
     words = Page(html).words()
     assert noisy.synthetic is not None
-    assert f"Synthetic {noisy.synthetic.mean:.5f} {noisy.sigma:.5f}" in words
+    assert f"Synthetic {noisy.synthetic.mean:.5f}" in words
+    assert f"noise of standard deviation {noisy.sigma:.5f}" in words
     assert "with a confidence of 95%" in words
     assert "Independent" not in words
 
@@ -439,7 +440,9 @@ def test_a_page_without_a_public_table_does_not_speak_of_one(release: SmallRelea
     )
     one_way = {("citizen",): 0.1, ("marital-status",): 0.2}
     error = WorkloadErrors(
-        "exact", TableErrors(0.1, 0.2, one_way), None, TableErrors(0.3, 0.4, one_way)
+        "exact",
+        TableErrors(0.1, 0.2, one_way),
+        independent=TableErrors(0.3, 0.4, one_way),
     )
     html = render(
         release,
@@ -457,7 +460,7 @@ def test_a_page_without_a_public_table_does_not_speak_of_one(release: SmallRelea
     assert "Not measured privately." in words
     noisy = WorkloadErrors("private", TableErrors(0.1), sigma=0.01, rho=1e-3)
     assert (
-        "The mean was released with noise"
+        "Each of these numbers was released with noise"
         in Page(render(release, transcript=transcript, public=None, error=noisy)).words()
     )
 

@@ -282,7 +282,7 @@ def _verdict(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
     needed = (MECHANISM_RUN, "synthetic_records", *graph.children, *graph.public_codes)
     descriptions = {
         "error_known": said("error_known"),
-        better: said("better_than", table=TABLES[other]),
+        better: said("closer_than" if graph.public_codes else "better_than", table=TABLES[other]),
     }
 
     @dg.multi_asset_check(

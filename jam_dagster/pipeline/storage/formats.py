@@ -150,7 +150,7 @@ DOMAIN = Format(
 RUN = Format("runs of a mechanism", ReleaseRun, ".run", write_run, read_run, RUN_FILE)
 """The result of a mechanism: a folder with the model, the transcript and the release."""
 
-_ERRORS_OF = ("synthetic", "public", "independent", "narrow", "uniform")
+_ERRORS_OF = ("synthetic", "public", "prior", "independent", "uniform")
 
 
 def _write_errors(value: WorkloadErrors, path: UPath) -> None:
@@ -161,12 +161,8 @@ def _write_errors(value: WorkloadErrors, path: UPath) -> None:
     content["equivalent_within"] = value.equivalent_within
     for table in _ERRORS_OF:
         error: TableErrors | None = getattr(value, table)
-        # The errors were measured for other tables only.
-        if table == "uniform" and error is None:
-            continue
         content[table] = error and {
-            "mean": error.mean,
-            "maximum": error.maximum,
+            **{name: one for name, one in asdict(error).items() if one is not None},
             "per_marginal": error.per_marginal
             and [[list(clique), one] for clique, one in error.per_marginal.items()],
         }

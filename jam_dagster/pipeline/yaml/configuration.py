@@ -11,7 +11,7 @@ import dagster as dg
 from pydantic import BaseModel, create_model, model_validator
 
 from jam_dagster.common.section import Section
-from jam_dagster.common.validation import shown_key
+from jam_dagster.common.validation import unknown_key
 from jam_dagster.errors import JamError
 
 NOTHING_DONE = "Nothing was read or charged."
@@ -64,8 +64,7 @@ class _Explained(dg.Model):
     def _known_keys(cls, data: Any) -> Any:
         for key in data if isinstance(data, dict) else ():
             if key not in cls.model_fields:
-                allowed = ", ".join(cls.model_fields)
-                raise ValueError(f"unknown key {shown_key(key)}: allowed are {allowed}")
+                raise ValueError(unknown_key(key, cls.model_fields))
         return data
 
     @classmethod

@@ -1,0 +1,139 @@
+"""Groups of values, the errors of their pairs, and relations that a table has lost."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from jam_dagster.evaluation.coarse_pairs import GROUPS, CoarsePairs, Groups, rank_correlation
+from jam_dagster.evaluation.independent_table import IndependentTable
+from jam_dagster.tables import Domain, EncodedTable
+
+MIXED = Domain.from_dict(
+    {
+        "attributes": {
+            "income": {"bounds": [0, 100], "bins": 50, "nullable": True},
+            "rooms": {"values": [3, 1, 2]},
+            "sex": {"values": ["f", "m"]},
+            "town": {"values": [f"t{i}" for i in range(20)]},
+        }
+    }
+)
+
+
+def groups(name: str, counts: list[int] | None = None) -> Groups:
+    attribute = MIXED.attribute(name)
+    return Groups.of(attribute, np.array(counts or [1] * attribute.size))
+
+
+def related(records: int, seed: int, strength: float) -> EncodedTable:
+    """Return two attributes of 12 values in an order, alike in a share of the records."""
+    rng = np.random.default_rng(seed)
+    a, b = rng.integers(0, 12, (2, records))
+    return EncodedTable(ORDERED, (a, np.where(rng.random(records) < strength, a, b)))
+
+
+ORDERED = Domain.from_dict(
+    {"attributes": {name: {"bounds": [0, 12], "bins": 12} for name in ("a", "b")}}
+)
+
+
+def test_an_ordered_attribute_has_about_eight_groups_of_as_many_public_records() -> None:
+    # Half of the records have the first value, and the last bins none.
+    counts = [40, *([1] * 40), *([0] * 9), 7]
+    found = groups("income", counts)
+
+    assert found.scores is not None
+    values = found.of_code[:-1]
+    assert (np.diff(values) >= 0).all()
+    assert values.max() < GROUPS
+    held = np.bincount(found.of_code, counts)
+    assert held[:-1].max() <= 40 + 2
+    assert found.of_code[-1] == values.max() + 1
+    # Scores rise to 1 at one end, and a missing value has none.
+    assert (np.diff(found.scores[:-1]) > 0).all()
+    assert np.abs(found.scores).max() == 1.0
+    assert found.scores[-1] == 0.0
+
+
+def test_an_order_is_that_of_the_values_and_two_values_have_one() -> None:
+    rooms, sex, town = (groups(name) for name in ("rooms", "sex", "town"))
+
+    assert rooms.order is not None
+    assert rooms.order.tolist() == [1, 2, 0]
+    assert sex.scores is not None
+    assert sex.scores.tolist() == [-1.0, 1.0]
+    assert town.scores is None
+
+
+def test_the_most_frequent_values_are_groups_and_the_others_are_one() -> None:
+    found = groups("town", [1] * 15 + [9] * 5)
+
+    assert np.bincount(found.of_code).tolist() == [1] * 7 + [13]
+    assert len(set(found.of_code[15:])) == 5
+
+
+def test_the_scores_of_no_public_record_count_each_value_alike() -> None:
+    assert groups("sex", [0, 0]).of_code.tolist() == [0, 1]
+
+
+def test_pairs_and_associations_are_compared_beside_a_hand_made_table() -> None:
+    domain = Domain.from_sizes({"a": 2, "b": 2})
+    frame = pd.DataFrame({"a": [0, 0, 1, 1], "b": [0, 0, 1, 1]})
+    truth = EncodedTable.from_frame(domain, frame)
+    turned = EncodedTable.from_frame(domain, frame.assign(b=1 - frame["b"]))
+    pairs = CoarsePairs.of(domain, truth)
+    same, other, flat = pairs.apart(truth, [truth, turned, IndependentTable.of(truth)])
+
+    assert same == (0.0, 0.0, 0.0)
+    # Each record is in another cell; the mean product and the correlation are -1 in place of 1.
+    assert other == pytest.approx((2.0, 2.0, 2.0))
+    assert flat == pytest.approx((1.0, 1.0, 1.0))
+
+
+def test_a_measured_number_of_records_divides_the_counts() -> None:
+    table = related(100, 0, 0.5)
+    (found,) = CoarsePairs.of(ORDERED, table).apart(table, [table], records=200)
+
+    assert found.pairs == pytest.approx(0.5)
+
+
+def test_columns_are_left_out_and_a_domain_without_pairs_has_no_errors() -> None:
+    table = related(50, 0, 0.5)
+    pairs = CoarsePairs.of(ORDERED, table, left_out=["b"])
+
+    assert pairs.pairs == ()
+    assert pairs.apart(table, [table]) == [(None, None, None)]
+
+
+def test_the_rank_correlation_is_spearmans() -> None:
+    table = related(500, 1, 0.6)
+    frame = pd.DataFrame(dict(zip("ab", table.columns, strict=True)))
+    wanted = frame["a"].rank().corr(frame["b"].rank())
+
+    assert rank_correlation(table.marginal(("a", "b"))) == pytest.approx(wanted, abs=1e-12)
+    assert rank_correlation(np.array([[3.0, 4.0]])) == 0.0
+    assert rank_correlation(np.zeros((2, 2))) == 0.0
+
+
+def test_a_relation_is_lost_if_it_was_neither_measured_nor_kept() -> None:
+    public, kept, lost = related(3000, 0, 0.6), related(3000, 1, 0.5), related(3000, 2, 0.0)
+    pairs = CoarsePairs.of(ORDERED, public)
+
+    assert pairs.lost(lost, public, []) == ["a x b"]
+    assert pairs.lost(lost, public, [("a",)]) == ["a x b"]
+    assert pairs.lost(lost, public, [("a", "b")]) == []
+    assert pairs.lost(kept, public, []) == []
+    # There is nothing to lose.
+    assert pairs.lost(kept, lost, []) == []
+
+
+def test_chance_in_a_small_public_table_is_no_relation() -> None:
+    """Twenty records of independent attributes are 1 from independence, all by chance."""
+    found = [
+        CoarsePairs.of(ORDERED, few).lost(related(3000, 1, 0.0), few, [])
+        for few in (related(20, seed, 0.0) for seed in range(20))
+    ]
+
+    assert sum(map(len, found)) <= 10
