@@ -30,7 +30,7 @@ def test_the_runs_and_what_they_may_take_are_listed(data: Path, grid_file: Path)
     lines = done.stdout.splitlines()
     assert "small, public table alone: about 0:03" in lines
     assert "small, AIM, iterations 10, rounds 6, epsilon 10, seed 0: about 0:04 (a guess)" in lines
-    assert lines[-1].startswith("8 runs, 8 to be made, 4 of which nothing is known: about ")
+    assert lines[-1].startswith("9 runs, 9 to be made, 4 of which nothing is known: about ")
     assert not (data / "rows.parquet").exists()
 
 
@@ -87,16 +87,16 @@ def test_the_status_tells_that_a_run_failed_after_all_were_made(
     done = called("run", grid_file, "--data", data, "--out", out)
 
     assert failed.exit_code == 1
-    assert "8 runs, 1 of them failed" in failed.stdout
+    assert "9 runs, 1 of them failed" in failed.stdout
     assert "--retry makes them once more." in failed.stderr
     assert done.exit_code == 0
-    assert "8 runs, 0 of them failed" in done.stdout
+    assert "9 runs, 0 of them failed" in done.stdout
 
 
 def test_rows_of_another_version_are_told(data: Path, grid_file: Path, tmp_path: Path) -> None:
     out = tmp_path / "rows.parquet"
     planned, _ = plan(load_grid(grid_file), [], data)
-    versions = ["0.0.9", "0.0.9", *[__version__] * 6]
+    versions = ["0.0.9", "0.0.9", *[__version__] * 7]
     rows = zip(planned, versions, strict=True)
     out.write_bytes(to_parquet([stored(one) | {"version": version} for one, version in rows]))
 
@@ -104,7 +104,7 @@ def test_rows_of_another_version_are_told(data: Path, grid_file: Path, tmp_path:
 
     said = "2 runs are to be repeated: version 0.0.9 of jam_dagster made their rows, and this is"
     assert f"{said} {__version__}." in done.stderr
-    assert "8 runs, 2 to be made: about" in done.stdout
+    assert "9 runs, 2 to be made: about" in done.stdout
 
 
 def stored(one: Planned, status: str = "done") -> Row:

@@ -115,8 +115,8 @@ def test_a_plan_prints_what_is_to_be_known(run: Run) -> None:
     (in_the_table,) = (line for line in output.splitlines() if "this release" in line)
     assert " 1 " in in_the_curve
     assert "JAM-PGM" in in_the_table
-    assert lines(result)[0].startswith("Trials to come: 7, in about 0:")
-    assert lines(result)[1].startswith("1/7 halves of the public table, JAM-PGM, ")
+    assert lines(result)[0].startswith("Trials to come: 9, in about 0:")
+    assert lines(result)[1].startswith("1/9 halves of the public table, JAM-PGM, ")
 
 
 @pytest.mark.slow
@@ -284,4 +284,18 @@ def test_a_plan_of_nothing_says_what_it_needs(run: Run) -> None:
     result = run("plan")
 
     assert result.exit_code == 2
-    assert "--public" in lines(result)[0]
+    assert "--epsilon" in lines(result)[0]
+
+
+def test_a_plan_without_a_public_table_says_what_is_known(run: Run) -> None:
+    asked = ("plan", "--domain", "domain.json", "--epsilon", "1")
+    result = run(*asked, "--records", "500")
+
+    assert result.exit_code == 0
+    assert "500 private, no public table" in result.stdout
+    assert "The free baseline is a uniform table" in result.stdout
+    assert "Trials" not in result.stderr
+    told = json.loads(run(*asked, "--records", "500", "--json").stdout)
+    assert told["public_records"] == 0
+    assert "how many records" in lines(run(*asked))[0]
+    assert "--plot draws" in lines(run(*asked, "--records", "500", "--plot", "x.svg"))[0]

@@ -130,7 +130,7 @@ def plan(
     tries none, and neither does a plan whose first trial would take longer than that.
     """
     from jam_dagster.trials.plan_request import PlanRequest
-    from jam_dagster.trials.planner import prepare
+    from jam_dagster.trials.planner import known_without_public, prepare
 
     if plot is not None:
         if quick:
@@ -149,14 +149,22 @@ def plan(
             seconds=seconds,
             **release_options(options),
         )
-        ready = prepare(request)
-        if not as_json:
-            _print_known(ready.known)
-        made = None if quick or _is_long(ready, plot) else _run(ready, as_json=as_json)
+        if request.spec.public is None:
+            if plot is not None:
+                raise InputError("--plot draws trials on a public table: name one with --public.")
+            known, made = known_without_public(request), None
+            if not as_json:
+                _print_known(known)
+        else:
+            ready = prepare(request)
+            known = ready.known
+            if not as_json:
+                _print_known(known)
+            made = None if quick or _is_long(ready, plot) else _run(ready, as_json=as_json)
         if made is not None and plot is not None:
             _draw(made, plot)
     if as_json:
-        print_json((made or ready.known).to_dict())
+        print_json((made or known).to_dict())
     elif made is not None:
         _print_plan(made, plot)
 

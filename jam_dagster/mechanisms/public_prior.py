@@ -31,7 +31,6 @@ class PublicPriorAlone(Mechanism):
     summary: ClassVar[str] = "a network of the public table, which costs nothing"
     rank: ClassVar[int] = 65
     page: ClassVar[str] = "tilt.md#public-prior"
-    compared: ClassVar[bool] = True
     pace: ClassVar[float] = 0.2
     uses_public: ClassVar[bool] = True
     reads_values: ClassVar[bool] = False

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from jam_dagster.common import palette
 from jam_dagster.mechanisms.registry import MECHANISMS
 from jam_dagster.reports.plot_style import styled
-from jam_dagster.trials.runs import BASELINES, PUBLIC_TABLE, SAMPLING_FLOOR, TRUE_ONE_WAYS
+from jam_dagster.trials.runs import (
+    BASELINES,
+    PRIOR_ROWS,
+    PUBLIC_TABLE,
+    SAMPLING_FLOOR,
+    TRUE_ONE_WAYS,
+)
 
 if TYPE_CHECKING:
     import altair as alt
@@ -25,6 +31,7 @@ _DASHES = {
     _PRIVATE: [5, 3],
     BASELINES[PUBLIC_TABLE]: [10, 4],
     PUBLIC_HALF: [10, 4],
+    BASELINES[PRIOR_ROWS]: [4, 4, 1, 4],
     BASELINES[TRUE_ONE_WAYS]: [2, 3],
     BASELINES[SAMPLING_FLOOR]: [8, 3, 2, 3],
 }

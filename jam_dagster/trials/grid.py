@@ -23,6 +23,7 @@ from jam_dagster.mechanisms.loops.settings import settings_of
 from jam_dagster.privacy import Budget
 from jam_dagster.trials.runs import (
     BEST_MIXTURE,
+    PRIOR_ROWS,
     PUBLIC_TABLE,
     SAMPLING_FLOOR,
     TRUE_ONE_WAYS,
@@ -273,6 +274,8 @@ class Grid(_GridFile):
             if split.has_public:
                 yield self._run(split, PUBLIC_TABLE, workload)
                 yield self._run(split, BEST_MIXTURE, workload)
+                for seed in self.seeds:
+                    yield self._run(split, PRIOR_ROWS, workload, seed=seed)
             yield self._run(split, TRUE_ONE_WAYS, workload)
             for seed in self.seeds:
                 yield self._run(split, SAMPLING_FLOOR, workload, seed=seed)

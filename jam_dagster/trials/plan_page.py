@@ -14,6 +14,7 @@ from jam_dagster.trials.plan_words import (
     tables_of,
 )
 from jam_dagster.trials.release_plan import NOT_SHOWN
+from jam_dagster.trials.runs import BASELINES, PRIOR_ROWS
 from jam_dagster.trials.splits import HALVES
 
 if TYPE_CHECKING:
@@ -26,30 +27,37 @@ _PANEL = "two halves of the public table play both parts: its real bias is not s
 
 def plan_chart(plan: Plan) -> Chart:
     """Return the plot of a plan: simulated error against epsilon, a line a mechanism."""
-    return error_against_epsilon(plan.lines, plan.asked["public_error"], plan.known.epsilon)
+    levels = {PUBLIC_HALF: plan.asked["public_error"]}
+    if plan.asked["prior_error"] is not None:
+        levels[BASELINES[PRIOR_ROWS]] = plan.asked["prior_error"]
+    return error_against_epsilon(plan.lines, levels, plan.known.epsilon)
 
 
 def error_against_epsilon(
-    lines: Sequence[Mapping[str, Any]], public_error: float, asked: float
+    lines: Sequence[Mapping[str, Any]], levels: Mapping[str, float], asked: float
 ) -> Chart:
-    """Plot points of `Plan.lines`, with the error of the public half itself."""
+    """Plot points of `Plan.lines`, with errors of tables that cost nothing, by their names."""
     import altair as alt
 
     points = [{**one, "panel": _PANEL, "split": HALVES} for one in lines if one["error"] > 0]
     styles = line_styles([(one["label"], one["mechanism"]) for one in points])
-    level = {"panel": _PANEL, "x": None, "level": public_error, "dash": PUBLIC_HALF}
     chart = chart_of_lines(
         points,
         styles,
         Axis("epsilon", "epsilon of the release"),
         Axis("error", "mean workload error"),
-        [level] if public_error > 0 else [],
+        [
+            {"panel": _PANEL, "x": None, "level": error, "dash": name}
+            for name, error in levels.items()
+            if error > 0
+        ],
         size=(460, 260),
     )
     return chart.properties(
         title=alt.Title(
             "Simulated error against epsilon",
-            subtitle=f"{PUBLIC_HALF}: {public_error:.3g}; bars: one standard error over seeds;"
+            subtitle="; ".join(f"{name}: {error:.3g}" for name, error in levels.items())
+            + "; bars: one standard error over seeds;"
             f" the release asks for epsilon {asked:g}",
             subtitleColor=palette.MUTED.light,
         )
@@ -67,7 +75,7 @@ def render_plan(plan: Plan) -> str:
     )
     alternative = (
         f"Line chart: simulated mean workload error, {points}. The public half itself has "
-        f"{figures(plan.asked['public_error'])}."
+        f"{figures(plan.asked['public_error'])}. {plan.bought}".rstrip()
     )
     return (
         environment("jam_dagster.trials")

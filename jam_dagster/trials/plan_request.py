@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from jam_dagster.common.choices import PLAN_SECONDS
 from jam_dagster.errors import PrivateStepError, SpecificationError
-from jam_dagster.keys import named
 from jam_dagster.release.options import check_partition_named, release_spec
 from jam_dagster.release.partitions import PartitionsSpec
 from jam_dagster.release.spec import ReleaseSpec, read_public, read_source
@@ -158,19 +157,16 @@ class PlanRequest:
 def _planned(attributes: Mapping[str, Any], folder: Path, *, partition: str) -> dict[str, Any]:
     """Return the attributes of one partition's release, whose private table is not opened."""
     given = dict(attributes)
-    if given.get("public") is None:
-        raise SpecificationError(
-            f"A plan is simulated on public rows: name a table by {named('public')}."
-        )
     given.setdefault("release", "plan")
     private = _private(given.pop("private", None), folder)
     partitions = PartitionsSpec.of(given.pop("partitions", None), given.pop("start", None))
     check_partition_named(partitions, partition)
-    public = _public(given["public"], folder)
+    public = None if given.get("public") is None else _public(given["public"], folder)
     if partition:
-        public = at_partition(public, partition)
+        public = None if public is None else at_partition(public, partition)
         private = at_partition(private, partition)
-    check_apart(private, public)
+    if public is not None:
+        check_apart(private, public)
     return {**given, "private": NeverOpened(), "public": public}
 
 

@@ -22,7 +22,8 @@ def known_in_words(known: Known) -> dict[str, str]:
         "Specification": known.specification,
         "Budget": describe_rho(sum(known.shares.values()), known.delta),
         "Risk": f"an attacker gains at most {risk}",
-        "Records": f"{known.records:,} private{assumed}, {known.public_records:,} public",
+        "Records": f"{known.records:,} private{assumed}, "
+        + (f"{known.public_records:,} public" if known.public_records else "no public table"),
         "Candidates": f"{size.candidates:,} (the workload's {size.workload:,} marginals and all "
         "within them)",
         "Costly columns": f"{costly} of the workload's cells: fewer or coarser ones leave more "
@@ -76,6 +77,9 @@ def simulated_in_words(made: Plan) -> dict[str, str]:
         f"{cost.private_table_mb:,.0f} MB for the codes of the private table, which is read in "
         "batches unless it is in memory"
     )
+    if made.bought:
+        more = "" if len(made.curve) > 1 else "; --curve shows other budgets"
+        lines["Bought"] = f"{made.bought}{more}"
     if made.not_tried:
         lines["Not tried"] = (
             f"{', '.join(made.not_tried)}: the trials would have ended after {made.allowed:g} s;"
@@ -115,6 +119,7 @@ def tables_of(made: Plan) -> list[Table]:
             f"{point['epsilon']:g}",
             estimate_in_words(point, "error"),
             estimate_in_words(point, "gain", sign="+"),
+            "" if point["bought"] is None else estimate_in_words(point, "bought", sign="+"),
             " : ".join(f"{point[f'{origin}_picks']:.1f}" for origin in origins),
             "asked for" if point["epsilon"] == asked.epsilon else "",
         )
@@ -134,7 +139,7 @@ def tables_of(made: Plan) -> list[Table]:
     tables = [
         Table(
             f"Simulated error ({how})",
-            ("epsilon", "error", "below public half", rounds, "remark"),
+            ("epsilon", "error", "below public half", "bought", rounds, "remark"),
             curve,
             words=("remark",),
         ),

@@ -49,7 +49,7 @@ from jam_dagster.trials.release_plan import (
     asked_rows,
 )
 from jam_dagster.trials.results import error_of, stages
-from jam_dagster.trials.runs import PUBLIC_TABLE
+from jam_dagster.trials.runs import PRIOR_ROWS, PUBLIC_TABLE
 from jam_dagster.trials.splits import Split
 from jam_dagster.trials.trial import run_trial
 
@@ -136,10 +136,14 @@ def simulate(
     pool = Pool(make, ready.durations, deadline_s=request.seconds)
     rows: list[Row] = []
     public_errors: dict[int, float] = {}
+    prior_errors: dict[int, float] = {}
     counted = 0
     for outcome in pool.outcomes(ready.runs):
-        rows.append(outcome.row)
         seed = outcome.run.seed or 0
+        if outcome.run.is_baseline:
+            prior_errors[seed] = error_of(outcome.row)
+        else:
+            rows.append(outcome.row)
         counted = counted or halves(seed).counted
         if seed not in public_errors:
             public = PlannedRun.of(request.spec, seed, PUBLIC_TABLE)
@@ -152,6 +156,7 @@ def simulate(
         _cost(ready, asked_rows(ready.known, rows), counted),
         tuple(sorted(rows, key=lambda row: ranks.index(row["mechanism"]))),
         public_errors,
+        prior_errors,
         request.seconds,
         tuple(_stage(run, mechanism.name, seeded=True) for run in pool.late),
     )
@@ -160,8 +165,67 @@ def simulate(
 def _stage(run: PlannedRun, asked: str, *, seeded: bool = False) -> str:
     """Return the name of a trial: its epsilon, or the title of another mechanism."""
     if run.mechanism != asked:
-        return run.title
+        return run.title + (f" with seed {run.seed}" if seeded and run.seed else "")
     return f"epsilon {run.epsilon:g}" + (f" with seed {run.seed}" if seeded else "")
+
+
+def known_without_public(request: PlanRequest) -> Known:
+    """Return what is known of a release without a public table, on which nothing can be tried.
+
+    Raises
+    ------
+    InputError
+        If something given is wrong, or domain or records are not given.
+    """
+    spec, domain = request.spec, request.spec.domain.declared
+    if domain is None or request.records is None:
+        raise InputError(
+            "A plan is tried on a public table: name one with --public TABLE. Without one, declare"
+            " the domain (--domain FILE) and say how many records the private table has"
+            " (--records N), and the plan says how large the noise is."
+        )
+    notes = [
+        "There is no public table to try the release on, so its error is not known. The free"
+        " baseline is a uniform table: the budget buys what the release is closer than that."
+    ]
+    workload, mechanism = spec.workload.build(domain), spec.mechanism.build()
+    mechanism.check(domain, workload, spec.shares[MECHANISM])
+    outlook = _ledger_outlook(request, domain, notes)
+    return _known(request, domain, workload, outlook, notes, records=request.records)
+
+
+def _known(
+    request: PlanRequest,
+    domain: Domain,
+    workload: Workload,
+    outlook: LedgerOutlook | None,
+    notes: Sequence[str],
+    *,
+    records: int,
+    public_records: int = 0,
+    trials: int = 0,
+    seconds: float = 0.0,
+    warnings: Sequence[str] = (),
+) -> Known:
+    """Return the facts of a release that need no simulation."""
+    privacy = request.spec.privacy
+    return Known(
+        mechanism=request.spec.mechanism.name,
+        specification=request.release_id(domain).specification,
+        epsilon=privacy.epsilon,
+        delta=privacy.delta,
+        shares=request.spec.shares,
+        records=records,
+        records_assumed=request.records is None,
+        public_records=public_records,
+        size=_known_size(request, domain, workload),
+        noise=_known_noise(request, domain, workload, records),
+        ledger=outlook,
+        trials=trials,
+        seconds=seconds,
+        warnings=(*configuration_warnings(privacy.epsilon, privacy.delta, records), *warnings),
+        notes=tuple(notes),
+    )
 
 
 def prepare(request: PlanRequest) -> Prepared:
@@ -177,6 +241,8 @@ def prepare(request: PlanRequest) -> Prepared:
         If the ledger cannot be read. That a release does not fit is no error.
     """
     spec = request.spec
+    if spec.public is None:
+        raise InputError("A plan is tried on a public table: name one with --public TABLE.")
     notes: list[str] = []
     earlier = None if request.earlier is None else read_earlier(request.earlier)
     frame, read = _tried_table(request, notes)
@@ -209,26 +275,17 @@ def prepare(request: PlanRequest) -> Prepared:
     runs = _runs(request, domain, workload, notes)
     durations = Durations(lambda run: (len(workload.cliques), records))
     first, *rest = (durations.expected(run)[0] for run in runs)
-    known = Known(
-        mechanism=mechanism.name,
-        specification=request.release_id(domain).specification,
-        epsilon=spec.privacy.epsilon,
-        delta=spec.privacy.delta,
-        shares=spec.shares,
+    known = _known(
+        request,
+        domain,
+        workload,
+        outlook,
+        notes,
         records=records,
-        records_assumed=request.records is None,
         public_records=public.records,
-        size=_known_size(request, domain, workload),
-        noise=_known_noise(request, domain, workload, records),
-        ledger=outlook,
         trials=len(runs),
         seconds=max(first, min(request.seconds, first + sum(rest))),
-        warnings=(
-            *configuration_warnings(spec.privacy.epsilon, spec.privacy.delta, records),
-            *(f"{remark}." for remark in remarks),
-            *misfits,
-        ),
-        notes=tuple(notes),
+        warnings=(*(f"{remark}." for remark in remarks), *misfits),
     )
     return Prepared(request, known, public, workload, runs, durations, read, encoded)
 
@@ -300,10 +357,7 @@ def _tried_table(request: PlanRequest, notes: list[str]) -> tuple[pd.DataFrame, 
 
     The seconds that reading it took come with it.
     """
-    source, domain = request.spec.public, request.spec.domain.declared
-    column = request.spec.person_column
-    if source is None:
-        raise InputError("A plan is tried on a public table: name one with --public TABLE.")
+    domain, column = request.spec.domain.declared, request.spec.person_column
     several = request.spec.public_tables
     for name, one in several.items():
         started = time.monotonic()
@@ -354,7 +408,13 @@ def _runs(
             f" {', '.join(left_out)}."
         )
     seeds = range(request.seeds)
-    runs = [PlannedRun.of(spec, seed) for spec in tried.values() if spec for seed in seeds]
+    runs = []
+    for epsilon, spec in tried.items():
+        if spec is None:
+            continue
+        # The prior's rows come right after a run that may have made the prior.
+        free = (PRIOR_ROWS,) if epsilon == asked else ()
+        runs += [PlannedRun.of(spec, seed, one) for seed in seeds for one in ("", *free)]
     for name in compared() if request.compare else ():
         if name != request.spec.mechanism.name:
             quick = QUICK if "tolerance" in MechanismSpec(name).build().parameters() else {}

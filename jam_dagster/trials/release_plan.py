@@ -177,8 +177,9 @@ class Plan:
     rows
         The rows of all trials: of the mechanism asked for, at each epsilon and with each seed, and
         of others that could make the release, on the first pair of halves.
-    public_errors
-        The errors of the halves that play the public table, by seed.
+    public_errors, prior_errors
+        The errors of the halves that play the public table, and of the rows of their prior, which
+        cost nothing, by seed.
     allowed
         Seconds within which all trials but the first were to end.
     not_tried
@@ -189,6 +190,7 @@ class Plan:
     cost: Cost
     rows: tuple[Row, ...]
     public_errors: dict[int, float]
+    prior_errors: dict[int, float]
     allowed: float
     not_tried: tuple[str, ...]
 
@@ -227,11 +229,15 @@ class Plan:
 
         `error` is of the synthetic tables, `public_error` of the halves that play the public table,
         and `gain` the difference of each pair: some splits are harder than others for both tables.
+        `prior_error` is of the public prior's rows, and `bought` that less `error`; None if it was
+        not tried.
         """
         error = [error_of(row) for row in self.rows]
         public = [self.public_errors[row["seed"]] for row in self.rows]
         tried = pd.DataFrame(self.rows).assign(error=error, public_error=public)
         tried["gain"] = tried["public_error"] - tried["error"]
+        tried["prior_error"] = tried["seed"].map(self.prior_errors).astype(float)
+        tried["bought"] = tried["prior_error"] - tried["error"]
         ordered = tried.sort_values("epsilon", kind="stable")
         return means(ordered, ["mechanism", "label", "epsilon"], _MEASURES)
 
@@ -261,6 +267,22 @@ class Plan:
             f"{self.asked['error']:.3f}; the halves are {self.asked['public_error']:.3f} apart, by "
             f"chance alone. So the release pays where the private table is further than about "
             f"{self.asked['error']:.3f} from the public one."
+        )
+
+    @property
+    def bought(self) -> str:
+        """How much each budget buys beyond the public prior, in a sentence; empty if not known.
+
+        Halves of one table differ by chance alone, so a prior is at its best.
+        """
+        known = [point for point in self.curve if point["bought"] is not None]
+        if not known:
+            return ""
+        each = "; ".join(f"epsilon {one['epsilon']:g} buys {one['bought']:.3f}" for one in known)
+        return (
+            f"{each} here, beyond the rows of the public prior, which cost nothing and err by"
+            f" {known[0]['prior_error']:.3f}. It is more if the private table is unlike the public"
+            " one"
         )
 
     @property
@@ -309,12 +331,21 @@ def asked_rows(known: Known, rows: Iterable[Row]) -> list[Row]:
     return [row for row in rows if (row["mechanism"], row["epsilon"]) == asked]
 
 
-_MEASURES = ("error", "public_error", "gain", "private_picks", "public_picks", "rho_spent")
+_MEASURES = (
+    *("error", "public_error", "gain", "prior_error", "bought"),
+    *("private_picks", "public_picks", "rho_spent"),
+)
 
 
 def _as_json(point: Mapping[str, Any]) -> dict[str, Any]:
     """Return a point of the curve as ``plan --json`` prints it."""
-    estimates = {"error": "error", "public_half_error": "public_error", "gain": "gain"}
+    estimates = {
+        "error": "error",
+        "public_half_error": "public_error",
+        "gain": "gain",
+        "prior_error": "prior_error",
+        "bought": "bought",
+    }
     return {
         "epsilon": point["epsilon"],
         **{

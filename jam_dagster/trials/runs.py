@@ -19,18 +19,21 @@ from jam_dagster.privacy.ledger.release_id import canonical_digest
 from jam_dagster.tables import Domain, Workload
 
 PUBLIC_TABLE = "public_table"
+PRIOR_ROWS = "public_prior_rows"
 TRUE_ONE_WAYS = "true_one_ways"
 BEST_MIXTURE = "best_mixture"
 SAMPLING_FLOOR = "sampling_floor"
 BASELINES: Mapping[str, str] = {
     PUBLIC_TABLE: "public table alone",
+    PRIOR_ROWS: "public prior, which is free",
     TRUE_ONE_WAYS: "true one-way marginals, independent",
     BEST_MIXTURE: "best mixture of the public table's rows",
     SAMPLING_FLOOR: "sampling floor",
 }
-"""The baselines with their names in figures: the public table scaled to n, the product of the
-private one-way marginals without noise, the public table's rows with the weights of least error,
-and n rows drawn from the private table."""
+"""The baselines with their names in figures: the public table scaled to n, the rows of the public
+prior, which a release has that spends nothing, the product of the private one-way marginals without
+noise, the public table's rows with the weights of least error, and n rows drawn from the private
+table."""
 
 _SKEWED_DRAWS = 256
 

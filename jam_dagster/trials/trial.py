@@ -28,11 +28,13 @@ from jam_dagster.evaluation.sample_equivalent import SampleErrors, log_choose
 from jam_dagster.evaluation.workload_error import table_errors
 from jam_dagster.mechanisms.loops.rows import finished
 from jam_dagster.models.row_search import search_rows
-from jam_dagster.tables import MarginalSource, Workload
+from jam_dagster.models.tilted.prior import PublicPrior
+from jam_dagster.tables import EncodedTable, MarginalSource, Workload
 from jam_dagster.tables.codes.marginals import marginal_blocks
 from jam_dagster.trials.results import Row
 from jam_dagster.trials.runs import (
     BEST_MIXTURE,
+    PRIOR_ROWS,
     PUBLIC_TABLE,
     TRUE_ONE_WAYS,
     Run,
@@ -157,10 +159,12 @@ def _baseline(run: Run, split: Split) -> Row:
     workload = run.marginals(split.domain)
     started = time.monotonic()
     table: Judged
-    if run.mechanism in (PUBLIC_TABLE, BEST_MIXTURE):
+    if run.mechanism in (PUBLIC_TABLE, PRIOR_ROWS, BEST_MIXTURE):
         if split.public is None:
             raise InputError(f"The split {run.split!r} has no public table.")
         table = split.public
+        if run.mechanism == PRIOR_ROWS:
+            table = _prior_rows(run, split, split.public, workload)
         if run.mechanism == BEST_MIXTURE:
             table = best_mixture(split.private, split.public, workload).model
     elif run.mechanism == TRUE_ONE_WAYS:
@@ -171,6 +175,16 @@ def _baseline(run: Run, split: Split) -> Row:
         table = split.private.take(np.sort(drawn))
     errors = _errors(split, {"": table}, workload)
     return {**errors, "seconds": time.monotonic() - started, "rho_spent": 0.0}
+
+
+def _prior_rows(run: Run, split: Split, public: EncodedTable, workload: Workload) -> EncodedTable:
+    """Return the rows that the public prior gives, searched as a release's are."""
+    records, rng = split.private.records, np.random.default_rng(run.seed or 0)
+    model = PublicPrior.of(split.domain, public).model(records)
+    drawn = model.sample(min(records, MOST_SAMPLED), rng)
+    if run.searches(split.domain, records):
+        drawn = search_rows(model, drawn, workload, rng).table
+    return finished(drawn, rng)
 
 
 def _errors(split: Split, tables: Mapping[str, Judged], workload: Workload) -> Row:

@@ -9,6 +9,7 @@ import pytest
 
 from jam_dagster.common import palette
 from jam_dagster.reports.plot_style import svg
+from jam_dagster.trials.charts import PUBLIC_HALF
 from jam_dagster.trials.plan_page import error_against_epsilon
 from tests.reports.test_plots import rows_of, texts
 
@@ -31,7 +32,7 @@ POINTS = [point(0.5, 0.3, 0.02), point(1.0, 0.2, 0.01), point(1.0, 0.1, None, "t
 
 
 def test_points_bars_and_line_are_there() -> None:
-    chart = error_against_epsilon(POINTS, 0.25, asked=1.0)
+    chart = error_against_epsilon(POINTS, {PUBLIC_HALF: 0.25}, asked=1.0)
 
     rows = [row for row in rows_of(chart) if "y" in row]
     places = [(row["label"], row["x"], row["low"], row["high"]) for row in rows]
@@ -47,13 +48,13 @@ def test_points_bars_and_line_are_there() -> None:
 
 
 def test_an_error_of_nothing_has_no_place_on_the_axis() -> None:
-    chart = error_against_epsilon([*POINTS, point(2.0, 0.0, None)], 0.0, asked=1.0)
+    chart = error_against_epsilon([*POINTS, point(2.0, 0.0, None)], {PUBLIC_HALF: 0.0}, asked=1.0)
     assert [row["x"] for row in rows_of(chart) if "y" in row] == [0.5, 1.0, 1.0]
     assert not [row for row in rows_of(chart) if "level" in row]
 
 
 def test_words_have_the_colours_of_words() -> None:
     """Those of the tables have less contrast than text needs."""
-    drawn = svg(error_against_epsilon(POINTS, 0.25, asked=1.0))
+    drawn = svg(error_against_epsilon(POINTS, {PUBLIC_HALF: 0.25}, asked=1.0))
     colours = set(re.findall(r'<text[^>]* fill="([^"]+)"', drawn))
     assert colours <= {palette.INK.light, palette.MUTED.light}

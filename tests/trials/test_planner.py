@@ -161,11 +161,9 @@ def test_a_curve_tries_epsilons_around_the_asked_one() -> None:
 
 
 def test_other_mechanisms_are_tried_once(plan: Plan) -> None:
-    assert set(plan.mechanisms) == {"tilt", "jam_pgm", "aim", "public_prior"}
+    assert set(plan.mechanisms) == {"tilt", "jam_pgm", "aim"}
     asked = {name: plan.mechanisms["jam_pgm"][name] for name in ("epsilon", "seed")}
     assert asked == {"epsilon": 1.0, "seed": 0}
-    prior = plan.mechanisms["public_prior"]
-    assert (prior["private_picks"], prior["sigma_median"], prior["rho_spent"]) == (0, None, 0.0)
     # On the same halves.
     assert len({one["fingerprint"] for one in plan.mechanisms.values()}) == 1
     assert f"than about {plan.asked['error']:.3f}" in plan.break_even
@@ -176,6 +174,17 @@ def test_other_mechanisms_are_tried_once(plan: Plan) -> None:
     }
 
 
+def test_what_each_budget_buys_is_said_next_to_rows_that_cost_nothing(plan: Plan) -> None:
+    assert set(plan.prior_errors) == set(plan.public_errors)
+    for point in plan.curve:
+        assert point["bought"] == pytest.approx(point["prior_error"] - point["error"])
+        assert f"epsilon {point['epsilon']:g} buys {point['bought']:.3f}" in plan.bought
+    # A budget changes nothing in rows that follow from public data.
+    assert len({round(point["prior_error"], 12) for point in plan.curve}) == 1
+    curve = plan.to_dict()["simulation"]["curve"]
+    assert [one["bought"]["mean"] for one in curve] == [one["bought"] for one in plan.curve]
+
+
 def test_no_trial_after_the_first_starts_that_would_end_too_late(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -184,8 +193,10 @@ def test_no_trial_after_the_first_starts_that_would_end_too_late(
     # Of the mechanism that is named alone, no other is tried.
     assert list(made.mechanisms) == ["jam_pgm"]
     assert [point["runs"] for point in made.curve] == [1]
+    free = "public prior, which is free"
     late = ("epsilon 1 with seed 1", "epsilon 2 with seed 0", "epsilon 2 with seed 1")
-    assert made.not_tried == late
+    assert made.not_tried == (free, late[0], f"{free} with seed 1", *late[1:])
+    assert made.bought == ""
     assert made.to_dict()["simulation"]["seconds_allowed"] == 0.0
 
 
@@ -265,7 +276,7 @@ def test_there_is_no_private_table_to_open() -> None:
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({"public": None}, "--public"),
+        ({"public": None}, "learns from a public table"),
         ({"epsilon": None}, "--epsilon"),
         ({"records": 0}, "records must be at least 1"),
         ({"seeds": 0}, "seeds must be at least 1"),

@@ -42,7 +42,7 @@ def test_a_grid_ends_in_a_row_a_run(data: Path, grid_file: Path, tmp_path: Path)
 
     rows = run_grid(grid, out, data=data, jobs=2)
 
-    assert len(rows) == len(grid.runs()) == 8
+    assert len(rows) == len(grid.runs()) == 9
     assert {row["key"] for row in read_rows(out)} == {row["key"] for row in rows}
     by_name = {(row["mechanism"], row["epsilon"]): row for row in rows}
     jam, public = by_name["jam_pgm", 1.0], by_name["public_table", None]
@@ -233,8 +233,8 @@ def test_a_row_of_another_version_is_made_again(data: Path, grid_file: Path) -> 
 
     after, _ = plan(grid, mixed, data)
 
-    assert [one.status for one in after] == ["done", None, None, *["done"] * 5]
-    assert [one.made_by for one in after] == ["", "0.0.9", "0.0.9", *[""] * 5]
+    assert [one.status for one in after] == ["done", None, None, *["done"] * 6]
+    assert [one.made_by for one in after] == ["", "0.0.9", "0.0.9", *[""] * 6]
     assert [one.key for one in after] == [row["key"] for row in rows]
 
 
