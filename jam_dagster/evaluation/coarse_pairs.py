@@ -1,16 +1,16 @@
-"""Pairs of attributes at about eight groups of values each, and associations of ordered attributes.
+"""Pairs of attributes at about eight groups of values each, and associations within them.
 
 A workload of many cells punishes a small table for its sparse cells. Pairs of coarse groups do so
-less, and the mean of a product of two scores says whether a relation is kept. Groups and scores
-follow from the domain and the public table alone, so that a person is one bounded term of each.
+less, and the mean of a product of two scores hardly at all: it says whether a relation is kept.
+Groups and scores follow from released or public counts, so that a person is one bounded term.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.intp]
+Counts = Mapping[tuple[str, ...], npt.NDArray[Any]]
 
 GROUPS = 8
 """The most groups of an attribute's values; a missing and an absent one are groups of their own."""
@@ -38,12 +39,17 @@ RELATED = 0.1
 TWO = 2
 """Values of an attribute that are in an order, whatever they are."""
 
+_NO_SPREAD = 1e-12
+_RAKINGS = 50
+_SIZE = GROUPS + 2
+
 
 class PairErrors(NamedTuple):
-    """How far the pairs of a table are from those of another one; None if the domain has no pair.
+    """How far the pairs of a table are from those of another; None if the domain has no pair.
 
     `pairs` is the mean L1 distance of the pairs of groups, from 0 to 2. `association` is the mean
-    distance of ``E f_a f_b``, the mean product of two scores, from 0 to 2. `correlation` is that of
+    distance of ``E s_a s_b``, the mean product of two ordered attributes' scores, from 0 to 2: two
+    ranks, or a rank and a square. `correlation` is that of
     Spearman's rank correlations, which one record can move far: it is never released with noise.
     """
 
@@ -56,14 +62,16 @@ class PairErrors(NamedTuple):
 class Groups:
     """The groups of an attribute's codes.
 
-    `of_code` is the group of each code, shape ``(size,)``. `order` has the codes of values in their
-    order, None if they have none; then `scores` is None, too, else from -1 to 1, shape
-    ``(groups,)``, and 0 for a missing value.
+    `of_code` is the group of each code, shape ``(size,)``, and `shares` the basis's share of each
+    group. `scores` are from -1 to 1, shape ``(groups, k)``: the ranks of ordered values and, for
+    three groups or more, their squares; 0 for a missing value, and none without an order. `order`
+    has the codes of ordered values in their order, None if they have none.
     """
 
     of_code: Codes
+    shares: Floats
+    scores: Floats
     order: Codes | None
-    scores: Floats | None
 
     @classmethod
     def of(cls, attribute: Attribute, counts: npt.NDArray[np.number]) -> Groups:
@@ -74,37 +82,36 @@ class Groups:
         attribute
             The attribute.
         counts
-            The public records of each code, or ones; shape ``(size,)``.
+            The basis's records of each code, or ones; shape ``(size,)``.
         """
         gaps = [one for one in (attribute.null_code, attribute.absent_code) if one is not None]
         codes = np.setdiff1d(np.arange(attribute.size), gaps)
         order = _order(attribute, codes)
         codes = codes if order is None else order
-        shares = counts[codes] / max(1, counts[codes].sum())
+        weights = counts[codes] / max(1, counts[codes].sum())
         group = np.arange(codes.size)
         if codes.size > GROUPS and order is not None:
-            middle = np.cumsum(shares) - shares / 2
+            middle = np.cumsum(weights) - weights / 2
             group = np.minimum((GROUPS * middle).astype(np.intp), GROUPS - 1)
             group = np.unique(group, return_inverse=True)[1]
         elif codes.size > GROUPS:
             # The most frequent values alone, and the others together.
             group = np.full(codes.size, GROUPS - 1)
-            group[np.argsort(-shares, kind="stable")[: GROUPS - 1]] = np.arange(GROUPS - 1)
+            group[np.argsort(-weights, kind="stable")[: GROUPS - 1]] = np.arange(GROUPS - 1)
         number = int(group.max(initial=-1)) + 1
         of_code = np.empty(attribute.size, np.intp)
         of_code[codes] = group
         of_code[gaps] = np.arange(number, number + len(gaps))
-        if order is None:
-            return cls(of_code, None, None)
-        mass = np.bincount(group, shares, minlength=number)
-        ranks = 2.0 * np.cumsum(mass) - mass - 1.0
-        scores = ranks / (np.abs(ranks).max(initial=0.0) or 1.0)
-        return cls(of_code, order, np.concatenate([scores, np.zeros(len(gaps))]))
+        shares = np.bincount(of_code, counts, minlength=number + len(gaps))
+        mass = np.bincount(group, weights, minlength=number).astype(float)
+        scores = np.empty((number, 0)) if order is None else _ranks(mass)
+        missing = np.zeros((len(gaps), scores.shape[1]))
+        return cls(of_code, shares / max(1, shares.sum()), np.vstack([scores, missing]), order)
 
     @cached_property
     def indicator(self) -> Floats:
-        """Whether a code is in a group, 0 or 1, shape ``(groups, size)``."""
-        return np.eye(int(self.of_code.max()) + 1)[:, self.of_code]
+        """Whether a code is in a group, 0 or 1, shape ``(10, size)``."""
+        return np.eye(_SIZE)[:, self.of_code]
 
 
 def _order(attribute: Attribute, codes: Codes) -> Codes | None:
@@ -116,6 +123,14 @@ def _order(attribute: Attribute, codes: Codes) -> Codes | None:
     if not numbers or len(numbers) < codes.size:
         return None
     return codes[np.argsort(numbers, kind="stable")]
+
+
+def _ranks(mass: Floats) -> Floats:
+    """Return the ranks of groups in order, and if there are three or more their squares."""
+    ranks = 2.0 * np.cumsum(mass) - mass - 1.0
+    squares = ranks**2 - mass @ ranks**2
+    kinds = [ranks, squares] if len(mass) > TWO else [ranks]
+    return np.stack([one / (np.abs(one).max(initial=0.0) or 1.0) for one in kinds], axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,44 +145,43 @@ class CoarsePairs:
 
     @classmethod
     def of(
-        cls, domain: Domain, public: MarginalSource | None, left_out: Collection[str] = ()
+        cls, domain: Domain, basis: MarginalSource | None, left_out: Collection[str] = ()
     ) -> CoarsePairs:
-        """Return the pairs of a domain, with groups that follow from public data.
+        """Return the pairs of a domain.
 
         Parameters
         ----------
         domain
             The domain.
-        public
-            The public tables; None: each value of an attribute counts alike.
+        basis
+            The table whose one-way marginals groups and scores follow from: a released or a public
+            one. None: each value counts alike.
         left_out
             Columns that are left out.
         """
         names = [one.name for one in domain.attributes if one.column not in left_out]
-        counted = {} if public is None else public.marginals([(name,) for name in names])
-        ones = {name: np.ones(domain.sizes[name]) for name in names}
+        counted = {} if basis is None else basis.marginals([(name,) for name in names])
         groups = {
-            name: Groups.of(domain.attribute(name), counted.get((name,), ones[name]))
+            name: Groups.of(
+                domain.attribute(name), counted.get((name,), np.ones(domain.sizes[name]))
+            )
             for name in names
         }
         wanted = (one for one in columns_and_pairs(domain) if len(one) == TWO)
         return cls(tuple(one for one in wanted if groups.keys() >= set(one)), groups)
 
-    @cached_property
-    def associated(self) -> tuple[Clique, ...]:
-        """The pairs of which both attributes are ordered."""
-        ordered = {name for name, one in self.groups.items() if one.scores is not None}
-        return tuple(pair for pair in self.pairs if ordered >= set(pair))
-
     def measures(self, name: str) -> bool:
-        """Return whether there is a pair of which an error of `PairErrors` is measured."""
-        return bool(self.pairs if name == "pairs" else self.associated)
+        """Return whether there is a pair of which an error of `PairErrors` is known."""
+        ordered = {name for name, one in self.groups.items() if one.order is not None}
+        return any(name == "pairs" or ordered >= set(pair) for pair in self.pairs)
 
     def apart(
         self,
         truth: MarginalSource,
-        tables: Collection[MarginalSource | IndependentTable],
+        tables: Sequence[MarginalSource | IndependentTable],
         records: int | None = None,
+        *,
+        raked: bool = False,
     ) -> list[PairErrors]:
         """Return how far each table is from the first one.
 
@@ -179,6 +193,9 @@ class CoarsePairs:
             Tables or models over the same domain, each of any number of records.
         records
             n, by which the counts of `truth` are divided; None: its own.
+        raked
+            Whether the groups of each table are first raked to the shares of the basis, which keeps
+            its odds ratios. The errors are then those of relations alone, and not of margins.
 
         Returns
         -------
@@ -186,25 +203,28 @@ class CoarsePairs:
             Of each table.
         """
         found = np.zeros((len(tables), 3))
+        associations = correlations = 0
         for counted in marginal_blocks(truth, self.pairs):
             n = truth.records if records is None else records
-            ours = {pair: self._measured(pair, counts / n) for pair, counts in counted.items()}
+            pairs = tuple(counted)
+            ours = self._coarse(pairs, counted, n)
+            products = self._products(pairs, ours)
+            ranks = self._correlations(pairs, counted)
+            associations, correlations = associations + products.size, correlations + ranks.size
             for row, table in enumerate(tables):
-                answers = table.marginals(counted)
-                for pair, (coarse, association, correlation) in ours.items():
-                    shares = answers[pair] / max(1, table.records)
-                    theirs = self._measured(pair, shares)
-                    found[row] += (
-                        np.abs(coarse - theirs[0]).sum(),
-                        abs(association - theirs[1]),
-                        abs(correlation - theirs[2]),
-                    )
+                answers = table.marginals(pairs)
+                theirs = self._coarse(pairs, answers, max(1, table.records))
+                theirs = self._raked(pairs, theirs) if raked else theirs
+                found[row] += (
+                    np.abs(ours - theirs).sum(),
+                    np.abs(products - self._products(pairs, theirs)).sum(),
+                    np.abs(ranks - self._correlations(pairs, answers)).sum(),
+                )
                 del answers
-        some = np.array([len(self.pairs), len(self.associated), len(self.associated)])
-        means = found / np.maximum(some, 1)
+        some = (len(self.pairs), associations, correlations)
         return [
-            PairErrors(*(value if any_ else None for value, any_ in zip(row, some, strict=True)))
-            for row in means.tolist()
+            PairErrors(*(one / of if of else None for one, of in zip(row, some, strict=True)))
+            for row in found.tolist()
         ]
 
     def lost(
@@ -233,40 +253,78 @@ class CoarsePairs:
             for pair in self.pairs
             if is_known(public, pair) and not any(set(pair) <= set(one) for one in measured)
         ]
-        found = {}
+        found: dict[str, float] = {}
         for counted in marginal_blocks(public, wanted):
-            answers = synthetic.marginals(counted)
-            for pair, counts in counted.items():
-                coarse = self._coarse(pair, counts / public.records)
-                product = np.outer(coarse.sum(axis=1), coarse.sum(axis=0))
-                # The mean distance that chance alone makes of independent attributes.
-                chance = float(np.sqrt(2.0 * product / (np.pi * public.records)).sum())
-                relation = float(np.abs(coarse - product).sum()) - chance
-                shares = self._coarse(pair, answers[pair] / max(1, synthetic.records))
-                kept = np.abs(shares - np.outer(shares.sum(axis=1), shares.sum(axis=0))).sum()
-                if relation > RELATED and kept < relation / 2:
-                    found[" x ".join(pair)] = relation
+            pairs = tuple(counted)
+            theirs = self._coarse(pairs, counted, public.records)
+            ours = self._coarse(pairs, synthetic.marginals(pairs), max(1, synthetic.records))
+            product, kept = (_product(one) for one in (theirs, ours))
+            # The mean distance that chance alone makes of independent attributes.
+            chance = np.sqrt(2.0 * product / (np.pi * public.records)).sum(axis=(1, 2))
+            relation = np.abs(theirs - product).sum(axis=(1, 2)) - chance
+            lost = (relation > RELATED) & (np.abs(ours - kept).sum(axis=(1, 2)) < relation / 2)
+            found |= {" x ".join(pairs[at]): float(relation[at]) for at in np.flatnonzero(lost)}
         return sorted(found, key=found.__getitem__, reverse=True)
 
-    def _coarse(self, pair: Clique, shares: Floats) -> Floats:
-        a, b = (self.groups[name].indicator for name in pair)
-        coarse: Floats = a @ shares @ b.T
-        return coarse
+    def _coarse(self, pairs: Sequence[Clique], counts: Counts, records: int) -> Floats:
+        """Return the shares of the groups of each pair, shape ``(pairs, 10, 10)``."""
+        made: Floats = np.empty((len(pairs), _SIZE, _SIZE))
+        for row, (a, b) in enumerate(pairs):
+            one, other = self.groups[a].indicator, self.groups[b].indicator
+            made[row] = one @ counts[a, b] @ other.T
+        made /= records
+        return made
 
-    def _measured(self, pair: Clique, shares: Floats) -> tuple[Floats, float, float]:
-        """Return the groups of a pair, shape ``(groups, groups)``, and two associations."""
-        a, b = (self.groups[name] for name in pair)
-        coarse = self._coarse(pair, shares)
-        if a.scores is None or b.scores is None or a.order is None or b.order is None:
-            return coarse, 0.0, 0.0
-        return (
-            coarse,
-            float(a.scores @ coarse @ b.scores),
-            rank_correlation(shares[np.ix_(a.order, b.order)]),
-        )
+    def _raked(self, pairs: Sequence[Clique], shares: Floats) -> Floats:
+        """Return tables with the margins of the basis, and the odds ratios of some shares."""
+        margins = np.zeros((2, len(pairs), _SIZE))
+        for row, pair in enumerate(pairs):
+            for side, name in enumerate(pair):
+                held = self.groups[name].shares
+                margins[side, row, : len(held)] = held
+        # A group without any record is independent, and no other cell is impossible.
+        rows, columns = shares.sum(axis=2), shares.sum(axis=1)
+        product = np.where(rows > 0, rows, 1.0)[:, :, None]
+        product = product * np.where(columns > 0, columns, 1.0)[:, None, :]
+        unknown = (rows == 0)[:, :, None] | (columns == 0)[:, None, :]
+        made = np.where(unknown, product, shares + 1e-6 * product)
+        for _ in range(_RAKINGS):
+            made *= _ratio(margins[0], made.sum(axis=2))[:, :, None]
+            made *= _ratio(margins[1], made.sum(axis=1))[:, None, :]
+        return made
+
+    def _products(self, pairs: Sequence[Clique], shares: Floats) -> Floats:
+        """Return the mean products of two ranks, and of a rank and a square, of ordered pairs."""
+        made: list[Floats] = [np.empty(0)]
+        for (a, b), table in zip(pairs, shares, strict=True):
+            one, other = self.groups[a].scores, self.groups[b].scores
+            means = one.T @ table[: len(one), : len(other)] @ other
+            # The mean of two squares says little.
+            made.append(means.ravel()[: 3 if means.size > TWO + 1 else None])
+        whole: Floats = np.concatenate(made).astype(float)
+        return whole
+
+    def _correlations(self, pairs: Sequence[Clique], counts: Counts) -> Floats:
+        """Return the rank correlations of the pairs of ordered attributes."""
+        made = []
+        for a, b in pairs:
+            one, other = self.groups[a].order, self.groups[b].order
+            if one is not None and other is not None:
+                made.append(rank_correlation(counts[a, b][np.ix_(one, other)]))
+        return np.array(made)
 
 
-def rank_correlation(counts: Floats) -> float:
+def _product(shares: Floats) -> Floats:
+    """Return the product of the margins of each table."""
+    made: Floats = shares.sum(axis=2)[:, :, None] * shares.sum(axis=1)[:, None, :]
+    return made
+
+
+def _ratio(wanted: Floats, found: Floats) -> Floats:
+    return np.divide(wanted, found, out=np.zeros_like(found), where=found > 0)
+
+
+def rank_correlation(counts: npt.NDArray[Any]) -> float:
     """Return Spearman's rank correlation of a two-way table of counts or shares in order.
 
     It is 0 where an attribute has one value only. Ties have the mean of their ranks.
@@ -281,6 +339,6 @@ def rank_correlation(counts: Floats) -> float:
         centred.append((ranks, float(margin @ ranks**2)))
     (ours, spread), (theirs, wide) = centred
     # Rounding errors alone are no spread.
-    return (
-        float(ours @ shares @ theirs) / (spread * wide) ** 0.5 if min(spread, wide) > 1e-12 else 0.0
-    )
+    if min(spread, wide) <= _NO_SPREAD:
+        return 0.0
+    return float(ours @ shares @ theirs) / float(np.sqrt(spread * wide))

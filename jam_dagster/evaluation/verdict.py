@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 Outcome = Literal["better", "mixed", "worse", "undecided", "not measured"]
 
-ALIKE = 0.005
-"""How much further a table may be in pairs or associations, a difference that nobody uses."""
+ALIKE = 0.002
+"""How much further a table may be in pairs or associations: a difference without a use."""
 
 _WIDE_CELLS = 20
 _said = partial(said, confidence=CONFIDENCE, largest=MOST)

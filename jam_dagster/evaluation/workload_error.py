@@ -286,7 +286,7 @@ def workload_error(
     if public is not None:
         judged["public"] = public
     _check_tables(private, judged, workload)
-    pairs = CoarsePairs.of(private.domain, public, left_out)
+    pairs = CoarsePairs.of(private.domain, synthetic, left_out)
     if mode == "exact":
         return _exact_errors(private, judged, workload, pairs, records, prior)
     if draws is None:
@@ -319,7 +319,7 @@ def _exact_errors(
     errors = np.empty((len(baselines), len(workload.cliques)))
     blocks = _judged(errors, private, tuple(baselines.values()), workload.cliques, records)
     sampled = SampleErrors(private, workload, blocks=blocks)
-    apart = pairs.apart(private, tuple(baselines.values()), records)
+    apart = pairs.apart(private, tuple(baselines.values()), records, raked=True)
     gathered = {
         name: replace(_table_error(row, workload), **found._asdict())
         for name, row, found in zip(baselines, errors, apart, strict=True)
@@ -429,7 +429,7 @@ def _means(
     tables = [*judged.values(), *(() if prior is None else (prior(),))]
     errors = _marginal_errors(private, tables, workload.cliques, records)
     means = []
-    for row, apart in zip(errors, pairs.apart(private, tables, records), strict=True):
+    for row, apart in zip(errors, pairs.apart(private, tables, records, raked=True), strict=True):
         found = (_weighted_mean(row, workload), apart.pairs, apart.association)
         means += [one for one in found if one is not None]
     return np.array(means)

@@ -241,9 +241,9 @@ class Neighbours:
         """Sensitivity of a mean distance of associations, as a fraction.
 
         It is the mean over pairs of ``|sum_D f_a f_b / n - c|`` with c of another table and scores
-        f from -1 to 1 that do not depend on D. A record is one term of each sum, from -1 to 1: one
-        that comes or goes moves it by at most 1, and one that is replaced by at most 2. So it is
-        that of a mean error.
+        f from -1 to 1, which follow from released or public rows and not from D. A record is one
+        term of each sum, from -1 to 1: one that comes or goes moves it by at most 1, and one that
+        is replaced by at most 2. So it is that of a mean error.
 
         Parameters
         ----------

@@ -196,8 +196,8 @@ class MadeRelease:
         domain, public, counts = self.run.model.domain, self.public, self.counts
         if public is None or domain.restricted:
             return None, []
-        pairs = CoarsePairs.of(domain, public)
-        (apart,) = pairs.apart(counts, [public])
+        pairs = CoarsePairs.of(domain, counts)
+        (apart,) = pairs.apart(counts, [public], raked=True)
         measurements = self.run.transcript.measurements
         measured = [one.clique for one in measurements if one.source == "private"]
         return apart, pairs.lost(counts, public, measured)

@@ -39,22 +39,24 @@ ORDERED = Domain.from_dict(
 )
 
 
-def test_an_ordered_attribute_has_about_eight_groups_of_as_many_public_records() -> None:
+def test_an_ordered_attribute_has_about_eight_groups_of_as_many_records() -> None:
     # Half of the records have the first value, and the last bins none.
     counts = [40, *([1] * 40), *([0] * 9), 7]
     found = groups("income", counts)
 
-    assert found.scores is not None
     values = found.of_code[:-1]
     assert (np.diff(values) >= 0).all()
     assert values.max() < GROUPS
     held = np.bincount(found.of_code, counts)
     assert held[:-1].max() <= 40 + 2
+    assert found.shares == pytest.approx(held / 87)
     assert found.of_code[-1] == values.max() + 1
-    # Scores rise to 1 at one end, and a missing value has none.
-    assert (np.diff(found.scores[:-1]) > 0).all()
-    assert np.abs(found.scores).max() == 1.0
-    assert found.scores[-1] == 0.0
+    # Ranks rise to 1 at one end, squares fall and rise, and a missing value has no score.
+    ranks, squares = found.scores.T
+    assert (np.diff(ranks[:-1]) > 0).all()
+    assert np.abs(found.scores).max(axis=0).tolist() == [1.0, 1.0]
+    assert squares[:-1].argmin() not in (0, values.max())
+    assert found.scores[-1].tolist() == [0.0, 0.0]
 
 
 def test_an_order_is_that_of_the_values_and_two_values_have_one() -> None:
@@ -62,9 +64,8 @@ def test_an_order_is_that_of_the_values_and_two_values_have_one() -> None:
 
     assert rooms.order is not None
     assert rooms.order.tolist() == [1, 2, 0]
-    assert sex.scores is not None
-    assert sex.scores.tolist() == [-1.0, 1.0]
-    assert town.scores is None
+    assert sex.scores.tolist() == [[-1.0], [1.0]]
+    assert town.scores.shape == (8, 0)
 
 
 def test_the_most_frequent_values_are_groups_and_the_others_are_one() -> None:
@@ -74,8 +75,9 @@ def test_the_most_frequent_values_are_groups_and_the_others_are_one() -> None:
     assert len(set(found.of_code[15:])) == 5
 
 
-def test_the_scores_of_no_public_record_count_each_value_alike() -> None:
+def test_an_attribute_without_records_has_groups_too() -> None:
     assert groups("sex", [0, 0]).of_code.tolist() == [0, 1]
+    assert groups("income", [0] * 51).of_code[:-1].max() < GROUPS
 
 
 def test_pairs_and_associations_are_compared_beside_a_hand_made_table() -> None:
@@ -90,6 +92,48 @@ def test_pairs_and_associations_are_compared_beside_a_hand_made_table() -> None:
     # Each record is in another cell; the mean product and the correlation are -1 in place of 1.
     assert other == pytest.approx((2.0, 2.0, 2.0))
     assert flat == pytest.approx((1.0, 1.0, 1.0))
+
+
+def test_raked_tables_are_compared_by_their_relations_alone() -> None:
+    """A table of other margins and the same odds ratios is as far as chance alone takes it."""
+    truth, rng = related(60_000, 0, 0.4), np.random.default_rng(1)
+    other = truth.take(np.flatnonzero(rng.random(60_000) < 0.2 + 0.06 * truth.columns[0]))
+    turned = EncodedTable(ORDERED, (other.columns[0], 11 - other.columns[1]))
+    pairs = CoarsePairs.of(ORDERED, truth)
+    plain = pairs.apart(truth, [other, turned])
+    raked = pairs.apart(truth, [other, turned], raked=True)
+
+    assert plain[0].pairs is not None
+    assert plain[0].pairs > 0.25
+    assert raked[0].pairs == pytest.approx(0.0, abs=0.03)
+    assert raked[0].association == pytest.approx(0.0, abs=0.01)
+    # A relation that is turned stays wrong.
+    assert raked[1].pairs == pytest.approx(plain[1].pairs, rel=0.5)
+    assert raked[1].association is not None
+    assert raked[1].association > 0.1
+
+
+def test_a_group_without_records_is_independent_when_it_is_raked() -> None:
+    """A public table of one cell says nothing on a relation."""
+    domain = Domain.from_sizes({"a": 2, "b": 2})
+    truth = EncodedTable(domain, (np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])))
+    one = EncodedTable(domain, (np.zeros(3, int), np.zeros(3, int)))
+    (found,) = CoarsePairs.of(domain, truth).apart(truth, [one], raked=True)
+
+    assert found[:2] == pytest.approx((0.0, 0.0), abs=1e-6)
+
+
+def test_a_curve_is_an_association_of_squares() -> None:
+    """A relation without a rank correlation, such as that of hours and temperatures."""
+    rng = np.random.default_rng(0)
+    hour = rng.integers(0, 12, 5000)
+    curve = EncodedTable(ORDERED, (hour, np.abs(2 * hour - 11)))
+    flat = EncodedTable(ORDERED, (hour, rng.permutation(curve.columns[1])))
+    (found,) = CoarsePairs.of(ORDERED, curve).apart(curve, [flat], raked=True)
+
+    assert found.correlation == pytest.approx(0.0, abs=0.05)
+    assert found.association is not None
+    assert found.association > 0.1
 
 
 def test_a_measured_number_of_records_divides_the_counts() -> None:

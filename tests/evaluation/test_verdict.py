@@ -268,8 +268,8 @@ def beside(
         (beside((0.02, 0.02), pairs=(0.2, 0.1)), None, "mixed"),
         # Noise hides which table is closer, and what is public bounds it.
         (beside((0.02, 0.02), sigma=0.01), None, "mixed"),
-        (beside((0.02, 0.02), sigma=0.01), PairErrors(0.004, 0.004, 0.1), "better"),
-        (beside((0.02, 0.02), sigma=0.01), PairErrors(0.04, 0.004, 0.1), "mixed"),
+        (beside((0.02, 0.02), sigma=0.01), PairErrors(0.001, 0.002, 0.1), "better"),
+        (beside((0.02, 0.02), sigma=0.01), PairErrors(0.04, 0.002, 0.1), "mixed"),
         (beside((0.02, 0.2), sigma=0.01, pairs=(0.1, 0.2)), None, "better"),
     ],
 )
