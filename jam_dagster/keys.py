@@ -321,16 +321,26 @@ class WorkloadSpec(_Keys):
         return self.model_dump(exclude_none=True)
 
 
-class DefaultWorkload(WorkloadSpec):
-    """All three-way marginals, or those of all attributes where these are fewer."""
-
-    degree: Positive | None = 3
+class FittingWorkload(WorkloadSpec):
+    """A workload whose degree is that of all attributes where these are fewer."""
 
     def build(self, domain: "Domain") -> "Workload":
         """Return the workload over `domain`."""
         from jam_dagster.tables import Workload
 
         return Workload.specified(domain, self.to_dict())
+
+
+class DefaultWorkload(FittingWorkload):
+    """All three-way marginals."""
+
+    degree: Positive | None = 3
+
+
+class PurposedWorkload(FittingWorkload):
+    """A workload that serves the analyses of a purpose."""
+
+    purpose: list[dict[str, Any]]
 
 
 def _off(value: object) -> object:
@@ -403,6 +413,17 @@ class SamplingSpec(_Keys):
         description="swap sampled rows for others of the model, where that brings the workload"
         " closer; free of budget",
     )
+
+
+def analyses(value: object) -> list[dict[str, Any]] | None:
+    """Return the analyses of a purpose; those of the command line are texts of YAML mappings."""
+    from jam_dagster.common.yaml_text import parse_yaml
+    from jam_dagster.tables.codes.purpose import checked
+
+    if value is None:
+        return None
+    given = value if isinstance(value, list | tuple) else [value]
+    return checked([parse_yaml(one) if isinstance(one, str) else one for one in given])
 
 
 class ChildrenSpec(Section):
@@ -483,6 +504,17 @@ class SpecificationKeys(_Keys):
     workload: WorkloadSpec = Field(
         default=DefaultWorkload(),
         description="the marginals that matter; all three-way ones by default",
+    )
+    purpose: Annotated[
+        Any,
+        BeforeValidator(analyses),
+        Option(Panel.MECHANISM, metavar="ANALYSIS", kind=list[str], shown="none"),
+    ] = Field(
+        default=None,
+        description="the analyses that the release is for, a list of {target: COLUMN}, {regress:"
+        " COLUMN ~ COLUMN + COLUMN} and {pairs: [[COLUMN, COLUMN]]}: their marginals have half of"
+        " the workload's weight, and their error is measured too",
+        examples=[[{"target": "income"}, {"regress": "income ~ age + education"}]],
     )
     evaluation: EvaluationSpec = Field(
         default=EvaluationSpec(), description="how the error is measured; with noise by default"
@@ -646,6 +678,7 @@ class ReleaseOptions(TypedDict, total=False):
     weights: Sequence[float] | None
     noise: NoiseName
     seed: int | None
+    purpose: Sequence[Mapping[str, Any] | str] | None
     evaluation_mode: EvaluationMode | None
     evaluation_share: float | None
     evaluation_target: str | None

@@ -71,6 +71,8 @@ SENTENCES = {
     "copied": "Nothing compares {columns} with the private table: a table of values in the domain determines such columns by others.",
     "further_in": "It is further from the private table in {line} than the public table is: {ours_there} against {theirs_there}.",
     "relation_lost": "{pairs} are related in the public table, and hardly in the synthetic one: no private measurement covers them.",
+    "measured": "The release names no purpose, so trust it for the marginals that were measured privately: {marginals}.",
+    "measured_alone": "The release names no purpose, and only single columns were measured privately: relations are those of {table}.",
     # Statistics.
     "gain": "The gain over the public prior is {gain} within ±{margin}, with a confidence of {confidence:.0%}.",
     "line": "In {line}, the mean error is {ours_there} against {theirs_there}.",
@@ -103,6 +105,7 @@ SENTENCES = {
     # The other errors of a table.
     "pairs": "pairs of attributes",
     "association": "associations",
+    "purpose": "the pairs of the purpose",
     "correlation": "rank correlations",
     # Patterns of fields: a mean that may be noise alone, and a list that is cut short.
     "at_most": "at most {mean}",

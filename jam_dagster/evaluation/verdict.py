@@ -136,6 +136,7 @@ def verdict_of(
     recommended: str = "",
     apart: PairErrors | None = None,
     lost: Sequence[str] = (),
+    measured: Sequence[str] | None = None,
 ) -> Verdict:
     """Judge a release by its errors, its checks and what was paid for.
 
@@ -163,6 +164,9 @@ def verdict_of(
         How far the synthetic table is from the public one, which bounds how far their errors are.
     lost
         Pairs that are related in the public table, and neither measured nor in the synthetic one.
+    measured
+        The marginals of two attributes or more that were measured privately, of a release that
+        names no purpose; None: it names one, or they may not be shown.
     """
     rules = [one for one in checks if "rule" in one.metadata]
     checks = [one for one in checks if "rule" not in one.metadata]
@@ -198,6 +202,10 @@ def verdict_of(
             statistics.append(_said("sample_within", least=least, most=most))
     if lost:
         notes.append(_said("relation_lost", pairs=listed(lost)))
+    if measured:
+        notes.append(_said("measured", marginals=listed(measured)))
+    elif measured is not None:
+        notes.append(_said("measured_alone", table=TABLES["public" if public else "uniform"]))
     notes += unknown_sentences(fits)
     notes += _rule_sentences(rules)
     copied = [] if domain is None else copied_columns(domain)
@@ -265,7 +273,7 @@ def _with_lines(
 ) -> Verdict:
     """Return the verdict on the workload's counts with that on pairs and associations."""
     further, unknown, statistics = {}, False, list(found.statistics)
-    for name in ("pairs", "association"):
+    for name in ("pairs", "association", "purpose"):
         our, their = getattr(ours, name), getattr(theirs, name)
         if our is None or their is None:
             continue
@@ -278,7 +286,7 @@ def _with_lines(
         difference = TableErrors(our).possible - TableErrors(their).possible
         margin = math.sqrt(2.0) * noise
         most = difference + margin
-        distance = None if apart is None else getattr(apart, name)
+        distance = getattr(apart, name, None)
         if distance is not None:
             # The triangle inequality: no error is further from the other than the tables are.
             most = min(most, distance)

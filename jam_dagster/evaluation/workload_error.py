@@ -52,10 +52,10 @@ CONFIDENCE = 0.95
 MOST = 2.0
 """The largest error: the distance of two tables that share no cell."""
 
-LINES = ("pairs", "association", "correlation")
-"""The errors of a table but that of the workload; see `PairErrors`."""
+LINES = ("pairs", "association", "purpose", "correlation")
+"""The errors of a table but that of the workload; see `TableErrors`."""
 
-MEANS = ("mean", *LINES[:2])
+MEANS = ("mean", *LINES[:3])
 """The means of a table that are released with noise, in the order of the draw."""
 
 DRAWN = ("synthetic", "public", "prior")
@@ -79,6 +79,8 @@ class TableErrors:
     pairs, association, correlation
         As in `PairErrors`; None if the domain has no such pair, and `correlation` if only means
         were released.
+    purpose
+        The mean error of the pairs of the purpose; None without one.
     """
 
     mean: float
@@ -86,6 +88,7 @@ class TableErrors:
     per_marginal: Mapping[Clique, float] | None = None
     pairs: float | None = None
     association: float | None = None
+    purpose: float | None = None
     correlation: float | None = None
 
     @property
@@ -319,10 +322,12 @@ def _exact_errors(
     errors = np.empty((len(baselines), len(workload.cliques)))
     blocks = _judged(errors, private, tuple(baselines.values()), workload.cliques, records)
     sampled = SampleErrors(private, workload, blocks=blocks)
-    apart = pairs.apart(private, tuple(baselines.values()), records, raked=True)
+    tables = tuple(baselines.values())
+    apart = pairs.apart(private, tables, records, raked=True)
+    served = _purpose_errors(private, tables, workload, records)
     gathered = {
-        name: replace(_table_error(row, workload), **found._asdict())
-        for name, row, found in zip(baselines, errors, apart, strict=True)
+        name: replace(_table_error(row, workload), **found._asdict(), purpose=purpose)
+        for name, row, found, purpose in zip(baselines, errors, apart, served, strict=True)
     }
     return WorkloadErrors(
         "exact",
@@ -356,7 +361,8 @@ def _noisy_errors(
         )
     errors_of = partial(_means, judged, workload, pairs, records, prior)
     rho, names = draws.total, [*judged, *(() if prior is None else ("prior",))]
-    lines = [MEANS[0], *(name for name in MEANS[1:] if pairs.measures(name))]
+    lines = [MEANS[0], *(name for name in MEANS[1:3] if pairs.measures(name))]
+    lines += MEANS[3:] if workload.purpose else ()
     size = len(names) * len(lines)
     sensitivity = draws.neighbours.mean_errors_l2(records, means=size)
     # A table in memory is evaluated before the charge, and one that is still to be read after it.
@@ -427,12 +433,29 @@ def _means(
 ) -> np.ndarray:
     """Return the means of all tables, one after another, each in the order of `MEANS`."""
     tables = [*judged.values(), *(() if prior is None else (prior(),))]
-    errors = _marginal_errors(private, tables, workload.cliques, records)
-    means = []
-    for row, apart in zip(errors, pairs.apart(private, tables, records, raked=True), strict=True):
-        found = (_weighted_mean(row, workload), apart.pairs, apart.association)
-        means += [one for one in found if one is not None]
-    return np.array(means)
+    means = (
+        [_weighted_mean(row, workload), apart.pairs, apart.association, purpose]
+        for row, apart, purpose in zip(
+            _marginal_errors(private, tables, workload.cliques, records),
+            pairs.apart(private, tables, records, raked=True),
+            _purpose_errors(private, tables, workload, records),
+            strict=True,
+        )
+    )
+    return np.array([one for table in means for one in table if one is not None])
+
+
+def _purpose_errors(
+    private: MarginalSource,
+    tables: Sequence[MarginalSource | IndependentTable],
+    workload: Workload,
+    records: int | None,
+) -> list[float | None]:
+    """Return the mean error of the purpose's pairs in each table; None without a purpose."""
+    if not workload.purpose:
+        return [None] * len(tables)
+    errors = _marginal_errors(private, tables, workload.purpose, records)
+    return [float(row.mean()) for row in errors]
 
 
 def table_errors(

@@ -186,7 +186,17 @@ class MadeRelease:
             recommended="" if best == transcript.mechanism else title_of(best),
             apart=apart,
             lost=lost,
+            measured=self._measured() if measured else None,
         )
+
+    def _measured(self) -> list[str] | None:
+        """Return the measured marginals; None if they serve a purpose or may not be shown."""
+        domain = self.run.model.domain
+        if domain.restricted or self.spec.workload.build(domain).purpose:
+            return None
+        measurements = self.run.transcript.measurements
+        cliques = [one.clique for one in measurements if one.source == "private"]
+        return [" x ".join(one) for one in dict.fromkeys(cliques) if len(one) > 1]
 
     def _beside_public(self) -> tuple[PairErrors | None, list[str]]:
         """Return how far the table is from the public one, and the relations that it has lost.

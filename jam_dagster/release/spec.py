@@ -21,9 +21,11 @@ from jam_dagster.keys import (
     DefaultWorkload,
     EvaluationSpec,
     PrivacySpec,
+    PurposedWorkload,
     SamplingSpec,
     SpecificationKeys,
     WorkloadSpec,
+    analyses,
 )
 from jam_dagster.mechanisms.configuration import KEY, check_public
 from jam_dagster.privacy import Budget, Neighbours, Protection, ReleaseId
@@ -161,6 +163,11 @@ class ReleaseSpec(Section):
                 read[KEY] = MechanismSpec.of(given[KEY], public=public is not None)
         if public is not None:
             read["public"], read["previous"] = given_public(public)
+        if "purpose" in given:
+            with _located("purpose"):
+                asked = analyses(given["purpose"])
+                workload = read.get("workload", DefaultWorkload())
+                read["workload"] = PurposedWorkload(**workload.to_dict(), purpose=asked or [])
         if "children" in given:
             with _located("children"):
                 read = with_children(read, given["children"], folder)

@@ -26,7 +26,7 @@ WIDE = Domain.from_sizes({"a": 2, "b": 30})
 # The checks of the pipeline have these as descriptions, and its tests look at them.
 OF_CHECKS = {"error_known", "better_than", "closer_than"}
 # Names of errors, which are fields of others.
-NAMES = {"pairs", "association", "correlation"}
+NAMES = {"pairs", "association", "purpose", "correlation"}
 
 
 def lined(ours: float, theirs: float, sigma: float = 0.01) -> WorkloadErrors:
@@ -164,6 +164,8 @@ CASES: dict[str, tuple[Verdict, dict[str, object]]] = {
         {"line": "associations", "ours_there": "0.300", "theirs_there": "0.200"},
     ),
     "relation_lost": (verdict_of(exact(0.1), lost=["a x b"]), {"pairs": "a x b"}),
+    "measured": (verdict_of(exact(0.1), measured=["a x b"]), {"marginals": "a x b"}),
+    "measured_alone": (verdict_of(exact(0.1), measured=[]), {"table": PUBLIC}),
     "gain": (
         verdict_of(noisy(0.1, prior=TableErrors(0.4))),
         {"gain": "+0.300", "margin": "0.028"},

@@ -201,6 +201,26 @@ def test_private_mode_charges_the_whole_account_once(
     assert (unknown.mode, unknown.rho, unknown.call.lost) == ("off", 0.25, True)
 
 
+def test_the_pairs_of_a_purpose_are_means_of_their_own(
+    domain: Domain, tables: tuple[EncodedTable, EncodedTable, EncodedTable]
+) -> None:
+    asked = {"cliques": [["a"]], "purpose": [{"target": "a"}]}
+    workload = Workload.specified(domain, asked)
+    noise = RecordingNoise()
+    draws = Draws(noise, Purse(0.25))
+    error = workload_error(*tables, workload, mode="private", draws=draws)
+
+    ((values, sensitivity, _),) = noise.asked
+    # After the mean of a alone and of the pair: all cells of the pair are off, in both tables.
+    assert values.reshape(2, 4)[:, 3].tolist() == [1.0, 1.0]
+    assert sensitivity == pytest.approx(2 * np.sqrt(8) / 4)
+    assert error.synthetic is not None
+    assert error.synthetic.purpose is not None
+    exact = workload_error(*tables, workload, mode="exact")
+    assert exact.synthetic is not None
+    assert exact.synthetic.purpose == 1.0
+
+
 @pytest.mark.slow
 def test_replacing_a_person_moves_the_means_no_further_than_claimed() -> None:
     """Over 400 neighbours a mean and a mean of pairs reach the claim, and none exceeds it."""

@@ -1,4 +1,5 @@
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -188,6 +189,31 @@ def test_digest_stays_where_no_draw_changes() -> None:
     assert exact == off
     # It sees the model alone.
     assert spec(sampling=SamplingSpec(search=False)).digest(DOMAIN) == digest
+
+
+def test_a_purpose_is_part_of_the_workload_in_a_file_and_as_options(tmp_path: Path) -> None:
+    analyses = [{"target": "sex"}, {"regress": "town ~ sex"}]
+    file = {"release": "people", "private": "a.csv", "public": "b.csv", "domain": DOMAIN}
+    file |= {"privacy": {"epsilon": 1.0}, "purpose": analyses}
+    made = ReleaseSpec.from_config(file, tmp_path)
+    texts = ["target: sex", "regress: town~sex"]
+    options = release_spec(
+        private="a.csv", public="b.csv", domain=DOMAIN, release="people", epsilon=1.0, purpose=texts
+    )
+
+    assert made.workload.to_dict() == {"degree": 3, "purpose": analyses}
+    assert options.workload == made.workload
+    built = made.workload.build(DOMAIN)
+    assert ("sex", "town") in built.purpose
+    alone = ReleaseSpec.from_config({**file, "purpose": None}, tmp_path)
+    assert alone.digest(DOMAIN) != made.digest(DOMAIN)
+    listed = {**file, "workload": {"cliques": [["town"]]}}
+    assert len(ReleaseSpec.from_config(listed, tmp_path).workload.build(DOMAIN)) > 1
+    with pytest.raises(InputError, match="purpose names 'wage'"):
+        ReleaseSpec.from_config({**file, "purpose": [{"target": "wage"}]}, tmp_path)
+    with pytest.raises(SpecificationError, match="an analysis of purpose must be") as refused:
+        ReleaseSpec.from_config({**file, "purpose": [{"wage": "sex"}]}, tmp_path)
+    assert refused.value.key == "purpose"
 
 
 def test_digest_of_a_restricted_domain_holds_nothing_of_it() -> None:

@@ -12,6 +12,7 @@ from itertools import combinations
 from typing import Any
 
 from jam_dagster.errors import InputError
+from jam_dagster.tables.codes.purpose import pairs_of
 from jam_dagster.tables.domain.children import SLOTS
 from jam_dagster.tables.domain.domain import Children, Clique, Domain
 
@@ -35,6 +36,8 @@ class Workload:
     attributes
         The names of the domain in order, which sorts the cliques; by default the names in order of
         their first occurrence in `cliques`.
+    purpose
+        The pairs of attributes that the named analyses need; none without a purpose.
 
     Raises
     ------
@@ -45,6 +48,7 @@ class Workload:
     cliques: tuple[Clique, ...]
     weights: tuple[float, ...]
     attributes: Clique = ()
+    purpose: tuple[Clique, ...] = ()
 
     def __post_init__(self) -> None:
         cliques = tuple(tuple(clique) for clique in self.cliques)
@@ -143,7 +147,8 @@ class Workload:
     def specified(cls, domain: Domain, given: Mapping[str, Any]) -> Workload:
         """Return the workload of a specification: of one ``degree``, or ``cliques`` listed.
 
-        A degree is that of the default, which is no more than there are attributes.
+        A degree is that of the default, which is no more than there are attributes. A ``purpose``
+        weighs the marginals that hold one of its pairs: together as much as all others.
 
         Raises
         ------
@@ -152,8 +157,30 @@ class Workload:
         """
         if given.get("degree") is not None:
             degree, most = given["degree"], len(domain.names)
-            return cls.all_k_way(domain, min(degree, most) if isinstance(degree, int) else degree)
-        return cls.of(domain, given.get("cliques") or (), given.get("weights"))
+            made = cls.all_k_way(domain, min(degree, most) if isinstance(degree, int) else degree)
+        else:
+            made = cls.of(domain, given.get("cliques") or (), given.get("weights"))
+        purpose = given.get("purpose")
+        return made._serving(pairs_of(domain, purpose)) if purpose else made
+
+    def _serving(self, pairs: tuple[Clique, ...]) -> Workload:
+        """Return the workload in which the marginals of some pairs have half of the weight.
+
+        Pairs of no marginal are marginals of their own. If those of the pairs have half of the
+        weight already, the weights stay.
+        """
+        wanted = set(pairs)
+        served = [not wanted.isdisjoint(combinations(clique, 2)) for clique in self.cliques]
+        held = {pair for clique in self.cliques for pair in combinations(clique, 2)}
+        more = tuple(pair for pair in pairs if pair not in held)
+        cliques, weights = self.cliques + more, self.weights + (1.0,) * len(more)
+        served += [True] * len(more)
+        ours = sum(one for one, serves in zip(weights, served, strict=True) if serves)
+        factor = max(1.0, (sum(weights) - ours) / ours)
+        weighed = [
+            factor * one if serves else one for one, serves in zip(weights, served, strict=True)
+        ]
+        return Workload(cliques, tuple(weighed), self.attributes, pairs)
 
     @cached_property
     def digest(self) -> str:
