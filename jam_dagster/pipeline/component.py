@@ -85,6 +85,10 @@ class SyntheticRelease(dg.Component, Configured):
     workload: Annotated[WorkloadSection, section(WorkloadSpec)] = field(
         default_factory=lambda: WorkloadSpec(degree=3)
     )
+    purpose: Annotated[
+        list[dict[str, Any]] | None,
+        dg.Resolver(as_written, model_field_type=list[dict[str, Any]] | None),
+    ] = None
     evaluation: Annotated[Evaluation, section(EvaluationSpec)] = field(
         default_factory=EvaluationSpec
     )
