@@ -12,7 +12,15 @@ import numpy as np
 
 from jam_dagster.certificates.facts import COUNTED, DERIVED, RAN, STORED
 from jam_dagster.common.choices import RECORDS_SHARE
-from jam_dagster.evaluation.workload_error import DRAWN, MEANS, TableErrors, noisy_errors
+from jam_dagster.common.json_text import parse_json
+from jam_dagster.evaluation.workload_error import (
+    DRAWN,
+    MEANS,
+    TableErrors,
+    judged_workload,
+    means_subject,
+    noisy_errors,
+)
 from jam_dagster.mechanisms.loops.transcript import subject_of
 from jam_dagster.privacy.accounting import UNITS_PER_RHO, rho_within, units_down, units_up
 from jam_dagster.privacy.ledger.release_id import canonical_json
@@ -124,7 +132,7 @@ def compare_outcomes(
         given = values.get(call.step)
         if draw.share == EVALUATION:
             given = None if errors is None else np.array(means_in(errors), dtype=np.float64)
-            if call.subject != content:
+            if call.subject != means_subject(content, _left_out(errors, call.subject)):
                 faults.append(f"{call.step} was measured on another run than this one")
         wanted = outcome_digest(call, given)
         if wanted is None:
@@ -236,6 +244,14 @@ def _tables(errors: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     }
 
 
+def _left_out(errors: Mapping[str, Any] | None, subject: str) -> list[str]:
+    """Return the columns that a file of errors leaves out; without one, those of its draw."""
+    if errors is None:
+        _, _, stated = subject.partition(" without ")
+        return parse_json(stated) if stated else []
+    return errors.get("left_out") or []
+
+
 def error_faults(
     errors: Mapping[str, Any],
     call: NoiseCall,
@@ -249,13 +265,19 @@ def error_faults(
     `run` is the digest of the release's run, which Dagster's files have.
     """
     tables = {name: TableErrors(**means) for name, means in _tables(errors).items()}
-    follows = noisy_errors(tables, call, synthetic, workload, records)
+    left_out = _left_out(errors, call.subject)
+    measured = judged_workload(workload, synthetic.domain, left_out)
+    if measured is None:
+        yield "no marginal of the workload was measured without the columns that they leave out"
+        return
+    follows = noisy_errors(tables, call, synthetic, measured, records)
     wanted: dict[str, Any] = {
         "mode": follows.mode,
         "sigma": follows.sigma,
         "rho": follows.rho,
         "sample_equivalent": follows.sample_equivalent,
         "equivalent_within": follows.equivalent_within,
+        "left_out": left_out or None,
         **follows.to_dict(),
     }
     beside: dict[str, Any] = {"call": call.to_dict(), "run": run}

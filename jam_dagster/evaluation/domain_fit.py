@@ -173,6 +173,11 @@ def column_fits(
     return fits
 
 
+def misfit_columns(fits: Iterable[ColumnFit]) -> tuple[str, ...]:
+    """Return the columns that the domain does not fit, in its order."""
+    return tuple(one.attribute.column for one in fits if one.misfit is not None)
+
+
 def _there(attribute: Attribute, counts: npt.NDArray[Any], records: float) -> float:
     """Return how many of the records have the column."""
     absent = attribute.absent_code

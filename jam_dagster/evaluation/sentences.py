@@ -25,6 +25,7 @@ SENTENCES = {
     "alone": "The mean error is {ours} of {largest:g}.",
     "unmeasured": "The error was not measured.",
     "unreleased": "No error was released: it was measured exactly, for readers who may see the private table.",
+    "none_left": "No error is compared: the domain fits no column of the workload.",
     "lost": "The error is unknown: its only draw was lost, or its share of the budget was closed before it.",
     # Counts and associations apart.
     "closer_further": "Closer than {table} in the counts of the workload, with a mean error of {ours} against {theirs}, and further in {line}, with {ours_there} against {theirs_there}.",
@@ -49,7 +50,7 @@ SENTENCES = {
     "bound": "In {column}, {share:.1%} of the records are in the bin {label} at a bound.",
     "bound_beside": "In {column}, {share:.1%} of the records are in the bin {label} at a bound, and {public:.1%} in the public table.",
     # How to mend a domain that does not fit.
-    "lost_values": "The synthetic table has lost these values, and the error does not count that, since it is taken after encoding.",
+    "lost_values": "The synthetic table has lost these values, and no error counts that: marginals with such a column are left out.",
     "mend": "Mend the domain from public knowledge, in another edition.",
     "widen": "Widen the bounds of {columns}.",
     "shift": "Shift the public table's dates to the private period, or widen the bounds of {columns}.",
@@ -57,6 +58,8 @@ SENTENCES = {
     "state_format": "State how the values of {columns} are written (format, or the source's decimal mark).",
     "check_column": "Check or leave out {columns}.",
     # Notes.
+    "remaining": "Over the other columns, the mean error is {ours} of {largest:g}.",
+    "remaining_beside": "Over the other columns, the mean error is {ours}, and that of {table} is {theirs}.",
     "noise_explains": "The noise of the errors may explain the difference.",
     "noise_does_not": "The noise of the errors does not explain the difference.",
     "uniform_further": "A table without any information is further from the private one.",

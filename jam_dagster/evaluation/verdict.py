@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from jam_dagster.evaluation.domain_fit import (
     copied_columns,
+    misfit_columns,
     misfit_sentence,
     remedy_sentence,
     unknown_sentences,
@@ -44,8 +45,8 @@ class Verdict:
         doubt where these are exact. "mixed": it is closer in the counts of the workload, and
         further in pairs or associations, or that is not known. "undecided" is neither.
     headline
-        The verdict in a sentence, after the columns that the domain does not fit and the checks
-        that failed.
+        The verdict in a sentence, after the checks that failed; or the columns that the domain does
+        not fit, and then a note compares the other columns.
     notes
         Whether noise explains the difference, and which sample is as good.
     statistics
@@ -177,21 +178,21 @@ def verdict_of(
     advice = _advice(domain, public=public, recommended=recommended)
     found = _compared(errors, uniform, _said(unmeasured), advice, apart)
     headline, notes, statistics = found.headline, list(found.notes), list(found.statistics)
-    misfits = tuple(one.attribute.column for one in fits if one.misfit is not None)
+    misfits = misfit_columns(fits)
+    if misfits:
+        # The rest of the table earns no praise for a lost column.
+        notes = [remedy_sentence(fits), _remaining(errors, found)]
+        headline, found = misfit_sentence(fits), replace(found, advice=())
     if failed:
-        # A misfit is named before, and its check bears its name.
+        # A misfit's check bears its name.
         key = "failed" if misfits else "failed_named"
         before = _said(key, failed=len(failed), checks=len(checks), names=listed(failed))
-        headline = f"{before} {headline}"
+        headline = f"{headline} {before}" if misfits else f"{before} {headline}"
     wrecked = clipped if clipped and public else {}
     if wrecked:
         shares = listed([f"{name} ({share:.0%})" for name, share in wrecked.items()])
         headline = f"{headline} {_said('clipped', shares=shares)}"
         notes.insert(0, _said("clipped_counts"))
-    if misfits:
-        # Before any praise: the error is taken after encoding, so it does not see this.
-        headline = f"{misfit_sentence(fits)} {headline}"
-        notes.insert(0, remedy_sentence(fits))
     # No sample of private records has lost a column.
     comparable = not found.hidden and not misfits
     if errors is not None and errors.sample_equivalent is not None and comparable:
@@ -222,6 +223,21 @@ def verdict_of(
         clipped=tuple(wrecked),
         restricted=errors is not None and errors.restricted,
     )
+
+
+def _remaining(errors: WorkloadErrors | None, found: Verdict) -> str:
+    """Return what was measured of the columns that the domain fits, without a judgement."""
+    if errors is None or errors.synthetic is None or found.hidden:
+        return found.headline
+    if not errors.left_out:
+        return _said("none_left")
+    ours = mean_text(errors.synthetic, errors.margin)
+    other = "uniform" if errors.public is None else "public"
+    theirs = errors.uniform if errors.public is None else errors.public
+    if theirs is None:
+        return _said("remaining", ours=ours)
+    means = {"ours": ours, "theirs": mean_text(theirs, errors.margin)}
+    return _said("remaining_beside", table=TABLES[other], **means)
 
 
 def _rule_sentences(rules: Sequence[ExpectationResult]) -> list[str]:

@@ -19,6 +19,7 @@ is then ``(n + n') / n'``: far above 2 if n' is far too small.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -34,6 +35,7 @@ from jam_dagster.evaluation.independent_table import IndependentTable
 from jam_dagster.evaluation.sample_equivalent import SampleErrors
 from jam_dagster.evaluation.utility import TargetUtility
 from jam_dagster.tables.codes.marginals import marginal_blocks
+from jam_dagster.tables.codes.workload import Workload
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,8 +43,7 @@ if TYPE_CHECKING:
     from jam_dagster.privacy.draws import Draws
     from jam_dagster.privacy.noise.calls import NoiseCall
     from jam_dagster.tables.codes.marginals import MarginalSource
-    from jam_dagster.tables.codes.workload import Workload
-    from jam_dagster.tables.domain.domain import Clique
+    from jam_dagster.tables.domain.domain import Clique, Domain
 
 MEANS_STEP = "evaluation/means"
 
@@ -137,6 +138,8 @@ class WorkloadErrors:
     utility
         How well a column is predicted by what is learned from each table; only in mode
         ``"exact"``, and where a target was named.
+    left_out
+        Columns without which they were measured, since the domain does not fit them.
     """
 
     mode: EvaluationMode
@@ -151,6 +154,7 @@ class WorkloadErrors:
     equivalent_within: tuple[int, int] | None = None
     utility: TargetUtility | None = None
     uniform: TableErrors | None = None
+    left_out: tuple[str, ...] = ()
 
     @classmethod
     def unknown(cls, draws: Draws | None) -> WorkloadErrors:
@@ -223,7 +227,7 @@ def workload_error(
     encode: Callable[[], MarginalSource] | None = None,
     run: str = "",
     prior: Callable[[], MarginalSource] | None = None,
-    left_out: Collection[str] = (),
+    left_out: Sequence[str] = (),
 ) -> WorkloadErrors:
     """Measure the workload error of a synthetic and a public table, and of the free baseline.
 
@@ -259,7 +263,8 @@ def workload_error(
         Makes the free baseline from public data; called if its error is measured. None: there is
         none.
     left_out
-        Columns that pairs leave out.
+        Columns whose marginals and pairs are left out, by what was released; see
+        `judged_workload`. If nothing is left, mode ``"private"`` draws nothing.
 
     Returns
     -------
@@ -289,15 +294,52 @@ def workload_error(
     if public is not None:
         judged["public"] = public
     _check_tables(private, judged, workload)
+    measured = judged_workload(workload, private.domain, left_out)
+    if measured is None and mode == "private":
+        return WorkloadErrors("off", left_out=tuple(left_out))
+    if measured is None:
+        # Exact errors cost nothing, so all columns are measured.
+        measured, left_out = workload, ()
     pairs = CoarsePairs.of(private.domain, synthetic, left_out)
     if mode == "exact":
-        return _exact_errors(private, judged, workload, pairs, records, prior)
+        errors = _exact_errors(private, judged, measured, pairs, records, prior)
+        return replace(errors, left_out=tuple(left_out))
     if draws is None:
         raise SpecificationError(
             "evaluation in mode 'private' needs a charge: give it the draws of the evaluation's "
             "account, or choose mode 'off'."
         )
-    return _noisy_errors(private, judged, workload, pairs, draws, records, encode, run, prior)
+    subject = means_subject(run, left_out)
+    errors = _noisy_errors(private, judged, measured, pairs, draws, records, encode, subject, prior)
+    return replace(errors, left_out=tuple(left_out))
+
+
+def judged_workload(
+    workload: Workload, domain: Domain, left_out: Collection[str]
+) -> Workload | None:
+    """Return a workload without the marginals that hold some columns.
+
+    If each does, these columns are taken from the marginals; None if nothing is left.
+    """
+    names = {one.name for one in domain.attributes if one.column in left_out}
+    whole: dict[Clique, float] = {}
+    parts: dict[Clique, float] = {}
+    for clique, weight in zip(workload.cliques, workload.weights, strict=True):
+        rest = tuple(name for name in clique if name not in names)
+        if rest == clique:
+            whole[clique] = weight
+        elif rest:
+            parts[rest] = parts.get(rest, 0.0) + weight
+    kept = whole or parts
+    if not kept:
+        return None
+    purpose = tuple(pair for pair in workload.purpose if names.isdisjoint(pair))
+    return Workload(tuple(kept), tuple(kept.values()), workload.attributes, purpose)
+
+
+def means_subject(run: str, left_out: Collection[str]) -> str:
+    """Return the subject of the draw: the digest of the run, and the columns left out if any."""
+    return f"{run} without {json.dumps([*left_out])}" if left_out else run
 
 
 def _exact_errors(
@@ -348,7 +390,7 @@ def _noisy_errors(
     draws: Draws,
     records: int | None,
     encode: Callable[[], MarginalSource] | None,
-    run: str,
+    subject: str,
     prior: Callable[[], MarginalSource] | None,
 ) -> WorkloadErrors:
     if draws.neighbours.records_public:
@@ -377,7 +419,7 @@ def _noisy_errors(
         size=size,
         rho=rho,
         sensitivity=sensitivity,
-        subject=run,
+        subject=subject,
     )
     tables = {
         name: TableErrors(**dict(zip(lines, row, strict=True)))

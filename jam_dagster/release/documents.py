@@ -14,7 +14,7 @@ from jam_dagster.evaluation.bounds.error_bounds import has_bounds
 from jam_dagster.evaluation.coarse_pairs import CoarsePairs, PairErrors
 from jam_dagster.evaluation.columns_and_pairs import columns_and_pairs
 from jam_dagster.evaluation.domain_fit import ColumnFit, column_fits
-from jam_dagster.evaluation.workload_error import uniform_distance
+from jam_dagster.evaluation.workload_error import judged_workload, uniform_distance
 from jam_dagster.mechanisms.registry import title_of
 from jam_dagster.release.run import ReleaseRun
 from jam_dagster.tables import Clique, EncodedTable, MarginalSource, encode
@@ -171,9 +171,13 @@ class MadeRelease:
         exact = restricted and spec.evaluation_mode == "exact"
         mode = "off" if exact else spec.evaluation_mode
         uniform, measured = None, error is not None and error.synthetic is not None
-        if measured and error is not None and error.public is None and error.uniform is None:
-            uniform = uniform_distance(counts, spec.workload.build(domain))
-        apart, lost = self._beside_public() if measured else (None, [])
+        left_out = () if error is None else error.left_out
+        judged = judged_workload(spec.workload.build(domain), domain, left_out)
+        bare = error is not None and error.public is None and error.uniform is None
+        if measured and bare and judged is not None:
+            uniform = uniform_distance(counts, judged)
+        apart, lost = self._beside_public(left_out) if measured else (None, [])
+        unmeasured = {"off": "unmeasured", "exact": "unreleased", "private": "lost"}[mode]
         best = recommended(public=spec.public is not None)
         return verdict_of(
             error,
@@ -182,23 +186,25 @@ class MadeRelease:
             clipped=_clipped(self.public),
             uniform=uniform,
             domain=None if domain.restricted else domain,
-            unmeasured={"off": "unmeasured", "exact": "unreleased", "private": "lost"}[mode],
+            unmeasured="none_left" if judged is None else unmeasured,
             recommended="" if best == transcript.mechanism else title_of(best),
             apart=apart,
             lost=lost,
-            measured=self._measured() if measured else None,
+            measured=self._measured(left_out) if measured else None,
         )
 
-    def _measured(self) -> list[str] | None:
+    def _measured(self, left_out: Sequence[str]) -> list[str] | None:
         """Return the measured marginals; None if they serve a purpose or may not be shown."""
         domain = self.run.model.domain
         if domain.restricted or self.spec.workload.build(domain).purpose:
             return None
         measurements = self.run.transcript.measurements
-        cliques = [one.clique for one in measurements if one.source == "private"]
+        names = {one.name for one in domain.attributes if one.column in left_out}
+        private = (one.clique for one in measurements if one.source == "private")
+        cliques = [one for one in private if names.isdisjoint(one)]
         return [" x ".join(one) for one in dict.fromkeys(cliques) if len(one) > 1]
 
-    def _beside_public(self) -> tuple[PairErrors | None, list[str]]:
+    def _beside_public(self, left_out: Sequence[str]) -> tuple[PairErrors | None, list[str]]:
         """Return how far the table is from the public one, and the relations that it has lost.
 
         Both follow from public and released tables alone.
@@ -206,7 +212,7 @@ class MadeRelease:
         domain, public, counts = self.run.model.domain, self.public, self.counts
         if public is None or domain.restricted:
             return None, []
-        pairs = CoarsePairs.of(domain, counts)
+        pairs = CoarsePairs.of(domain, counts, left_out)
         (apart,) = pairs.apart(counts, [public], raked=True)
         measurements = self.run.transcript.measurements
         measured = [one.clique for one in measurements if one.source == "private"]

@@ -21,6 +21,7 @@ from jam_dagster.common.redaction import private_values, redacted
 from jam_dagster.errors import InputError, LostDrawError, ReleaseClosedError
 from jam_dagster.evaluation import Verdict, WorkloadErrors, workload_error
 from jam_dagster.evaluation.bounds.error_bounds import known_bounds
+from jam_dagster.evaluation.domain_fit import column_fits, misfit_columns
 from jam_dagster.evaluation.utility import target_utility
 from jam_dagster.evaluation.workload_error import MEANS_STEP
 from jam_dagster.mechanisms import Round
@@ -465,6 +466,8 @@ class Engine:
             # No value is needed, and none is available.
             private = closed = RecordsOnly(domain, run.transcript.records)
             encode, step = lambda: closed, nullcontext()
+        # By released outcomes alone, and before the means are drawn.
+        left_out = released_misfits(run, public)
         try:
             with step, self.place.modes():
                 if exact and unread:
@@ -481,6 +484,7 @@ class Engine:
                     # To know it, the run is written once: only a charge needs it.
                     run=run.known_by if mode == "private" else "",
                     prior=None if public is None else partial(prior_rows, run, public),
+                    left_out=left_out,
                 )
                 target = spec.evaluation.target
                 if exact and target is not None and isinstance(private, EncodedTable):
@@ -489,7 +493,7 @@ class Engine:
         except (LostDrawError, ReleaseClosedError) as lost:
             # The synthetic table is paid for; an unknown error is no reason to withhold it.
             self.progress.notify(f"The workload error stays unknown: {lost}")
-            errors = WorkloadErrors.unknown(draws)
+            errors = replace(WorkloadErrors.unknown(draws), left_out=left_out)
         known = {one.name: getattr(errors, one.name) for one in fields(errors)}
         return ReleaseErrors(**known, run=run.digest)
 
@@ -621,6 +625,17 @@ class Engine:
             run_id=funding.run_id,
             signer=funding.signer,
         )
+
+
+def released_misfits(run: ReleaseRun, public: MarginalSource | None) -> tuple[str, ...]:
+    """Return the columns that the domain does not fit, by the released measurements of a run.
+
+    A domain from private data shows no column.
+    """
+    domain = run.model.domain
+    if domain.restricted:
+        return ()
+    return misfit_columns(column_fits(run.transcript, domain, public))
 
 
 def prior_rows(run: ReleaseRun, public: MarginalSource) -> MarginalSource:

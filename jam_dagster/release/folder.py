@@ -188,6 +188,8 @@ class ReleaseFolder:
             "sample_equivalent": errors.sample_equivalent,
             "equivalent_within": errors.equivalent_within,
         }
+        if errors.left_out:
+            described["left_out"] = errors.left_out
         if errors.utility is not None:
             described["utility"] = asdict(errors.utility)
         text = json.dumps({**described, **errors.to_dict()}, indent=2) + "\n"

@@ -408,6 +408,12 @@ def test_errors_that_say_more_than_was_drawn(made: Released, name: str, value: A
     assert name in found(made)["the errors"].message
 
 
+def test_errors_that_leave_out_another_column(made: Released) -> None:
+    made.rewrite("errors.json", lambda it: it.update(left_out=["sex"]))
+    made.forge()
+    assert made.failed(ledger=False) - BY_CHANCE == {"the outcomes"}
+
+
 def test_errors_that_lack_what_follows(made: Released) -> None:
     """A mean without its noise would be taken for the truth."""
     made.rewrite("errors.json", lambda it: it.pop("sigma"))

@@ -56,6 +56,10 @@ def fitted(*fits: ColumnFit) -> Verdict:
     return verdict_of(None, fits=fits)
 
 
+def without_kg(theirs: float | None) -> Verdict:
+    return verdict_of(exact(0.1, theirs, left_out=("kg",)), fits=[like(0.1, "other")])
+
+
 def of_rules(*passed: bool) -> Verdict:
     rules = (("rule", one) for one in passed)
     return verdict_of(
@@ -127,6 +131,7 @@ CASES: dict[str, tuple[Verdict, dict[str, object]]] = {
     "hidden": (verdict_of(noisy(0.1, 0.1, 5.0)), {}),
     "alone": (verdict_of(exact(0.1, None)), {"ours": "0.100"}),
     "unmeasured": (verdict_of(None), {}),
+    "none_left": (verdict_of(None, unmeasured="none_left"), {}),
     "unreleased": (verdict_of(None, unmeasured="unreleased"), {}),
     "lost": (verdict_of(None, unmeasured="lost"), {}),
     "failed": (of_checks(fits=[like(0.1, "other")]), {"failed": 1, "checks": 1}),
@@ -154,6 +159,8 @@ CASES: dict[str, tuple[Verdict, dict[str, object]]] = {
     "list_values": (fitted(like(0.1, "missing", attribute=CLUB)), {"columns": "club"}),
     "state_format": (fitted(like(0.1, "missing")), {"columns": "kg"}),
     "check_column": (fitted(like(0.1, "missing", attribute=DAYS)), {"columns": "day"}),
+    "remaining": (without_kg(None), {"ours": "0.100"}),
+    "remaining_beside": (without_kg(0.5), MEANS),
     "noise_explains": (verdict_of(noisy(0.3, 0.305)), {}),
     "noise_does_not": (verdict_of(noisy(0.1)), {}),
     "uniform_further": (verdict_of(exact(0.2, None), uniform=1.5), {}),

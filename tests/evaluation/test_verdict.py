@@ -197,27 +197,38 @@ def test_what_noise_leaves_undecided_is_told_by_a_larger_share() -> None:
     assert not any("share" in one for one in verdict_of(noisy(0.9, 0.3, sigma=0.02)).advice)
 
 
-def test_a_misfit_comes_before_any_praise() -> None:
+def test_beside_a_misfit_there_is_no_praise() -> None:
     weight = NumericAttribute("kg", (0.0, 50.0, 100.0), nullable=True, unreadable="missing")
     lost = ColumnFit(weight, (CatchAllShare("missing", "(null)", 0.995, 0.01, 0.02),))
     checks = [ExpectationResult("kg__fit", False, "WARN", "99.5% missing")]
-    verdict = verdict_of(noisy(0.02, 1.9, sigma=0.001), checks=checks, fits=[lost])
+    measured = replace(noisy(0.02, 1.9, sigma=0.001), left_out=("kg",))
+    verdict = verdict_of(measured, checks=checks, fits=[lost])
     assert verdict.headline.startswith(
         "The domain does not fit kg. In kg, 99.5% of the records are missing, and 1.0% in the"
-        " public table. Failed checks: 1 of 1. Better than the public table:"
+        " public table. Failed checks: 1 of 1."
+    )
+    assert "etter" not in " ".join(verdict.sentences)
+    assert verdict.notes[1] == (
+        "Over the other columns, the mean error is 0.020 ± 0.002, and that of the public table is"
+        " 1.900 ± 0.002."
     )
     assert verdict.misfits == ("kg",)
     assert verdict.outcome == "better"
     assert not verdict.better
     assert not verdict.good
-    assert "it is taken after encoding" in verdict.notes[0]
+    assert "no error counts that" in verdict.notes[0]
     assert "State how the values of kg are written" in verdict.notes[0]
     # A sample of private records would have the values.
     errors = replace(noisy(0.02, 1.9, sigma=0.001), sample_equivalent=700)
     assert any("random sample" in one for one in verdict_of(errors).notes)
     assert not any("random sample" in one for one in verdict_of(errors, fits=[lost]).notes)
     # Without checks, and without an error, it is said too.
-    assert verdict_of(None, fits=[lost]).headline.startswith("The domain does not fit kg")
+    unknown = verdict_of(None, fits=[lost], unmeasured="none_left")
+    assert unknown.headline.startswith("The domain does not fit kg")
+    assert unknown.notes[1] == "No error is compared: the domain fits no column of the workload."
+    bare = replace(measured, public=None)
+    alone = verdict_of(bare, fits=[lost], uniform=1.5)
+    assert alone.notes[1:] == ("Over the other columns, the mean error is 0.020 ± 0.002 of 2.",)
     fine = ColumnFit(weight, (CatchAllShare("missing", "(null)", 0.05, 0.01, 0.02),))
     assert verdict_of(noisy(0.02, 1.9, sigma=0.001), fits=[fine]).better
 

@@ -8,6 +8,7 @@ import os
 import tracemalloc
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -219,6 +220,54 @@ def test_the_pairs_of_a_purpose_are_means_of_their_own(
     exact = workload_error(*tables, workload, mode="exact")
     assert exact.synthetic is not None
     assert exact.synthetic.purpose == 1.0
+
+
+def test_columns_that_are_left_out_count_in_no_error_and_are_part_of_the_draw() -> None:
+    domain = Domain.from_sizes({"a": 2, "b": 2, "c": 3})
+    tables = [random_table(domain, 40, seed) for seed in range(3)]
+    workload = Workload.of(domain, [["a", "b"], ["a"], ["b", "c"]], [1.0, 2.0, 4.0])
+    left = Workload.of(domain, [["a", "b"], ["a"]], [1.0, 2.0])
+
+    error = workload_error(*tables, workload, mode="exact", left_out=("c",))
+    assert error.left_out == ("c",)
+    without = workload_error(*tables, left, mode="exact")
+    assert error.synthetic is not None
+    assert without.synthetic is not None
+    assert error.synthetic.mean == without.synthetic.mean
+    # The only pair that is left: a and b.
+    pair = [np.bincount(2 * one.columns[0] + one.columns[1], minlength=4) / 40 for one in tables]
+    assert error.synthetic.pairs == pytest.approx(np.abs(pair[0] - pair[1]).sum(), abs=1e-4)
+
+    noise, store, purse = RecordingNoise(), MemoryStore(), Purse(0.25)
+    given: dict[str, Any] = {"mode": "private", "run": "ab12", "left_out": ("c",)}
+    noisy = workload_error(*tables, workload, **given, draws=Draws(noise, purse, store))
+    ((values, sensitivity, _),) = noise.asked
+    assert values[0] == pytest.approx(without.synthetic.mean)
+    assert sensitivity == pytest.approx(2 * np.sqrt(6) / 40)
+    assert noisy.left_out == ("c",)
+    assert noisy.call is not None
+    assert noisy.call.subject == 'ab12 without ["c"]'
+    # A run that leaves out other columns cannot have these means.
+    for other in ((), ("b",)):
+        again = Draws(noise, purse, store)
+        with pytest.raises(LostDrawError):
+            workload_error(*tables, workload, **(given | {"left_out": other}), draws=again)
+    assert len(noise.asked) == 1
+
+
+def test_nothing_is_charged_if_no_column_is_left(
+    domain: Domain, tables: tuple[EncodedTable, EncodedTable, EncodedTable]
+) -> None:
+    workload, purse = Workload.of(domain, [["a", "b"]]), Purse(0.25)
+    draws, nothing = Draws(RecordingNoise(), purse), ("a", "b")
+    found = workload_error(*tables, workload, mode="private", draws=draws, left_out=nothing)
+    assert found == WorkloadErrors("off", left_out=nothing)
+    assert purse.charges == {}
+    assert workload_error(*tables, workload, mode="exact", left_out=nothing).left_out == ()
+    # A pair without a column is the other one alone.
+    alone = workload_error(*tables, workload, mode="exact", left_out=("b",))
+    assert alone.synthetic is not None
+    assert alone.synthetic.per_marginal == {("a",): 0.0}
 
 
 @pytest.mark.slow

@@ -44,23 +44,24 @@ def release(private: pd.DataFrame, domain: Domain) -> jam.FrameRelease:
     )
 
 
-def test_a_private_column_that_does_not_read_is_said_before_any_praise() -> None:
+def test_beside_a_private_column_that_does_not_read_there_is_no_praise() -> None:
     private = table(2000, seed=0)
     commas = private.assign(kg=private["kg"].astype(str).str.replace(".", ","))
     made = release(commas, DOMAIN)
-    assert made.verdict.outcome == "better"
+    assert made.errors.left_out == ("kg",)
     assert made.verdict.headline.startswith("The domain does not fit kg. In kg, ")
+    assert "etter" not in " ".join(made.verdict.sentences)
     assert "are missing, and 0.0% in the public table." in made.verdict.headline
     (warning,) = (one for one in made.messages if one.startswith("Warning: The domain"))
     assert "State how the values of kg are written" in warning
 
     # Labels of a domain from private data are not told.
     restricted = release(commas, replace(DOMAIN, identified_from="private"))
-    assert restricted.verdict.misfits == ()
+    assert restricted.verdict.misfits == restricted.errors.left_out == ()
     assert "does not fit" not in " ".join([*restricted.messages, *restricted.verdict.sentences])
 
 
 def test_a_domain_that_fits_is_not_remarked_upon() -> None:
     made = release(table(2000, seed=0), DOMAIN)
-    assert made.verdict.misfits == ()
+    assert made.verdict.misfits == made.errors.left_out == ()
     assert "does not fit" not in " ".join([*made.messages, *made.verdict.sentences])

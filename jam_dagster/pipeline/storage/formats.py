@@ -168,6 +168,8 @@ def _write_errors(value: WorkloadErrors, path: UPath) -> None:
         }
     if value.utility is not None:
         content["utility"] = asdict(value.utility)
+    if value.left_out:
+        content["left_out"] = value.left_out
     if isinstance(value, ReleaseErrors):
         content["run"] = value.run
     write_whole(path, json.dumps(content, indent=1).encode())
@@ -182,6 +184,7 @@ def _read_errors(path: UPath) -> WorkloadErrors:
             content[table] = TableErrors(**content[table], per_marginal=per_marginal)
     content["call"] = content["call"] and NoiseCall(**content["call"])
     content["equivalent_within"] = tuple(content.get("equivalent_within") or ()) or None
+    content["left_out"] = tuple(content.get("left_out", ()))
     if "utility" in content:
         content["utility"] = TargetUtility.from_dict(content["utility"])
     return ReleaseErrors(**content) if "run" in content else WorkloadErrors(**content)
