@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from jam_dagster.tables.domain.attributes import Attribute
     from jam_dagster.tables.domain.domain import Domain
 
-FAR = {"missing": 0.2, "other": 0.2, "bound": 0.4}
+FAR = {"missing": 0.2, "other": 0.2, "bound": 0.4, "half": 0.2}
 """The least excess over the public share, a fraction of the records, that is a misfit.
 
 Large compared with ordinary differences between populations: groups of Adult's people (by sex,
@@ -42,8 +42,14 @@ NEVER_MISSING = 0.05
 Synthetic rows are repaired to have none there, so whatever is missing is lost.
 """
 
+ALMOST_ALL = 0.98
+"""The least share of one of two bins that is a misfit, where public values are in both."""
+
 ALONE = 0.95
 """The least share of a catch-all cell that is a misfit where there is no public table."""
+
+MORE_THAN_ALL = 2.0
+"""A share that no cell has, whatever its noise."""
 
 FALSE_ALARM_LEVEL = 0.001
 """The probability that noise alone takes any cell of a release beyond its allowance."""
@@ -72,7 +78,10 @@ class CatchAllShare:
     def far(self) -> float:
         """The share from which on the cell is a misfit, were there no noise."""
         if self.public is None:
-            return ALONE
+            # One of two bins may hold all values truly.
+            return MORE_THAN_ALL if self.caught == "half" else ALONE
+        if self.caught == "half":
+            return max(ALMOST_ALL, self.public + FAR["half"])
         never = self.caught == "missing" and not self.public
         return self.public + (NEVER_MISSING if never else FAR[self.caught])
 
@@ -113,7 +122,7 @@ class ColumnFit:
         """The key of the sentence that says how to mend the misfit; empty without one."""
         if self.misfit is None:
             return ""
-        if self.misfit.caught == "bound":
+        if self.misfit.caught in ("bound", "half"):
             dates = self.attribute.dated and self.misfit.public is not None
             return "shift" if dates else "widen"
         if self.misfit.caught == "other":

@@ -49,6 +49,8 @@ SENTENCES = {
     "other_beside": "In {column}, {share:.1%} of the records are counted as {label}, and {public:.1%} in the public table.",
     "bound": "In {column}, {share:.1%} of the records are in the bin {label} at a bound.",
     "bound_beside": "In {column}, {share:.1%} of the records are in the bin {label} at a bound, and {public:.1%} in the public table.",
+    "half": "In {column}, {share:.1%} of the records are in {label}, one of the two bins.",
+    "half_beside": "In {column}, {share:.1%} of the records are in {label}, one of the two bins, and {public:.1%} in the public table.",
     # How to mend a domain that does not fit.
     "lost_values": "The synthetic table has lost these values, and no error counts that: marginals with such a column are left out.",
     "mend": "Mend the domain from public knowledge, in another edition.",

@@ -30,6 +30,7 @@ from tests.evaluation.conftest import RECORDS, measured_round, transcript_of
 YEAR = NumericAttribute("year", (2000, 2002, 2004, 2006, 2008, 2010), integer=True, clip=True)
 CLUB = CategoricalAttribute("club", ("A", "B", "rest"), other="rest")
 WEIGHT = NumericAttribute("kg", (0.0, 50.0, 100.0), nullable=True, unreadable="missing")
+FLAG = NumericAttribute("flag", (0, 1, 2), integer=True, clip=True)
 DOMAIN = Domain((YEAR, CLUB, WEIGHT))
 PUBLIC = {"year": [20, 20, 20, 20, 20], "club": [60, 30, 10], "kg": [45, 50, 5]}
 
@@ -60,7 +61,7 @@ def test_values_that_do_not_fit_end_in_catch_all_cells() -> None:
         (replace(CLUB, other=None), []),
         (NumericAttribute("one", (0.0, 1.0), clip=True), []),
         # All values of a flag are in the first or last bin, whatever they are.
-        (NumericAttribute("flag", (0, 1, 2), integer=True, clip=True), []),
+        (FLAG, [("half", 0), ("half", 1)]),
     ]
     for attribute, expected in cells:
         assert [tuple(one) for one in attribute.catch_all_cells] == expected
@@ -128,6 +129,28 @@ def test_dates_at_a_bound_are_to_be_shifted() -> None:
     assert ColumnFit(when, (at_end,)).remedy == "shift"
     assert ColumnFit(when, (replace(at_end, public=None),)).remedy == "widen"
     assert ColumnFit(YEAR, (at_end,)).remedy == "widen"
+
+
+@pytest.mark.parametrize(
+    ("public", "released", "misfit"),
+    [(50, 0.99, True), (50, 0.96, False), (70, 0.99, True), (85, 0.99, False), (None, 1.0, False)],
+)
+def test_one_of_two_bins_that_holds_almost_all_is_a_misfit(
+    public: int | None, released: float, misfit: bool
+) -> None:
+    domain = Domain((FLAG,))
+    drawn = measured_round(
+        0, ("flag",), "private", np.array([1 - released, released]) * RECORDS, 5.0
+    )
+    table = None
+    if public is not None:
+        table = EncodedTable(domain, (np.repeat([0, 1], [100 - public, public]),))
+    (fit,) = column_fits(transcript_of(domain, [drawn]), domain, table)
+    assert (fit.misfit is not None) == misfit
+    assert not fit.unknown
+    if misfit:
+        assert "are in 1 to 2, one of the two bins, and" in misfit_sentence([fit])
+        assert remedy_sentence([fit]).endswith("Widen the bounds of flag.")
 
 
 def test_ordinary_differences_are_no_misfit() -> None:

@@ -24,7 +24,7 @@ from jam_dagster.tables.domain.lookups import Lookup
 PUBLIC, UNIFORM = TABLES.values()
 WIDE = Domain.from_sizes({"a": 2, "b": 30})
 # The checks of the pipeline have these as descriptions, and its tests look at them.
-OF_CHECKS = {"error_known", "better_than", "closer_than"}
+OF_CHECKS = {"error_known", "better_than", "closer_than", "half"}
 # Names of errors, which are fields of others.
 NAMES = {"pairs", "association", "purpose", "correlation"}
 
@@ -152,6 +152,7 @@ CASES: dict[str, tuple[Verdict, dict[str, object]]] = {
     "other_beside": (fitted(like(0.1, "other")), {**LABELLED, "public": 0.1}),
     "bound": (fitted(like(None, "bound")), LABELLED),
     "bound_beside": (fitted(like(0.1, "bound")), {**LABELLED, "public": 0.1}),
+    "half_beside": (fitted(like(0.1, "half")), {**LABELLED, "public": 0.1}),
     "lost_values": (fitted(like(0.1, "other")), {}),
     "mend": (fitted(like(0.1, "other")), {}),
     "widen": (fitted(like(0.1, "bound")), {"columns": "kg"}),

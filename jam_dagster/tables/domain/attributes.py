@@ -32,7 +32,7 @@ LISTED_VALUES = 10
 OUTSIDE = -1
 """The code of a value that an attribute does not list."""
 
-Caught = Literal["missing", "other", "bound"]
+Caught = Literal["missing", "other", "bound", "half"]
 
 _EXAMPLES = 5
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from jam_dagster.common.deferred import pd
 from jam_dagster.errors import DomainError, OutsideDomainError, SpecificationError
-from jam_dagster.tables.domain.attributes import OUTSIDE, Attribute, CatchAll, examples
+from jam_dagster.tables.domain.attributes import OUTSIDE, Attribute, CatchAll, Caught, examples
 from jam_dagster.tables.domain.columns import missing_in
 from jam_dagster.tables.domain.entries import (
     Entries,
@@ -268,9 +268,10 @@ class BinnedAttribute(Attribute):
 
     @property
     def catch_all_cells(self) -> list[CatchAll]:
+        bounds = (0, self.bins - 1) if self.clip and self.bins > 1 else ()
         # Every value of two bins is in the first or the last one.
-        bounds = (0, self.bins - 1) if self.clip and self.bins > 2 else ()
-        return [*(CatchAll("bound", code) for code in bounds), *super().catch_all_cells]
+        caught: Caught = "bound" if self.bins > 2 else "half"
+        return [*(CatchAll(caught, code) for code in bounds), *super().catch_all_cells]
 
     @property
     def outside_text(self) -> str:
