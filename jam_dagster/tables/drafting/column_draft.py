@@ -59,6 +59,8 @@ _OWN_BIN_SHARE = 0.1
 _OWN_BIN_ROWS = 20
 # If few numbers are different, a text among them may be one of the column's values.
 _ALL_OF_FEW = 0.99
+# Larger ones may be amounts or instants: flags, classes and years are no larger.
+_LARGEST_CODE = 9999
 _FEW = 20
 # So many numbers with separated thousands are no slip.
 _GROUPED_SHARE = 0.01
@@ -409,6 +411,11 @@ def _draft_numeric(
     kept = _numeric_dtype(dtype, integer, gaps, gaps or not private)
     if DECIMAL_DTYPE.fullmatch(str(dtype)) and (integer or decimals):
         kept = str(dtype)
+    small = integer and max(-low, high) <= _LARGEST_CODE
+    if small and form is None and bins is None and len(distinct) == 2 and not private:
+        # Two bins hold every number: listed values show that the private table has others.
+        listed = tuple(map(int, distinct))
+        return CategoricalAttribute(name, listed, nullable=True, unreadable="missing", dtype=kept)
     if form is not None:
         decimals = decimals if integer or decimals is not None else form.decimals
         kept = None

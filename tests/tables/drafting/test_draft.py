@@ -104,14 +104,18 @@ BOOLEANS = {"values": (False, True), "other": None, "unreadable": "missing"}
         ([True, None], BOOLEANS | {"dtype": "boolean"}),
         (pd.Series([True, None], dtype=object), BOOLEANS | {"dtype": "boolean"}),
         ([Decimal("1.5"), "x", Decimal(2), "y"], {"values": (1.5, 2, "x", "y", "other")}),
-        ([1.0, np.nan, 3.0], {"integer": True, "dtype": "Int64", "labels": ("1", "3", "(null)")}),
-        ([1.0, 2.0], {"dtype": "float64"}),
+        # Two bins would hold every number of another table.
+        ([1.0, np.nan, 3.0], {"values": (1, 3), "dtype": "Int64", "unreadable": "missing"}),
+        ([1.0, 2.0], {"values": (1, 2), "dtype": "float64"}),
+        ([2018, 2019] * 9, {"values": (2018, 2019), "other": None, "unreadable": "missing"}),
+        ([1.0, np.nan, 3.0, 4.0], {"integer": True, "dtype": "Int64", "bins": 3}),
+        ([20180, 20190], {"integer": True, "bins": 2}),
         ([0.1, 0.4, 0.2], {"decimals": 1, "labels": ("0.1", "0.2", "0.4", "(null)")}),
         ([0.25, 100.5], {"decimals": 2}),
         ([0.1, np.pi], {"decimals": None}),
         (pd.Series([0.1, 7.3], dtype="float32"), {"decimals": 1}),
         # Infinity is left to clipping.
-        ([0.0, 1.0, np.inf], {"bounds_text": ("0", "1"), "clip": True}),
+        ([0.0, 1.0, 2.0, np.inf], {"bounds_text": ("0", "2"), "clip": True}),
         # Metres are no minutes.
         ([f"{one}m" for one in range(-20, 90)] * 2, {"format": "0m"}),
         (["1h 5m", *(f"{one}m" for one in range(1, 60))] * 2, {"format": "1h 20m"}),
