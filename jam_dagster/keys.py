@@ -373,24 +373,6 @@ class EvaluationSpec(_Keys):
         lt=1,
         description="share of the release's rho that pays for private evaluation",
     )
-    target: Annotated[
-        str | None, Option(Panel.EVALUATION, "path", metavar="COLUMN", shown="none")
-    ] = Field(
-        default=None,
-        description="in mode `exact`, the column that classifiers predict: trained on each table,"
-        " tested on private records; needs the extra `utility`",
-    )
-
-    @model_validator(mode="after")
-    def _exact_target(self) -> Self:
-        if self.target is not None and self.mode != "exact":
-            raise ContradictionError(
-                f"{named('evaluation.target')} tests on private records, without noise: set"
-                f" {named('evaluation.mode')} to exact, or remove target",
-                "target",
-                to=("mode",),
-            )
-        return self
 
     @property
     def without_effect(self) -> dict[str, str]:
@@ -681,7 +663,6 @@ class ReleaseOptions(TypedDict, total=False):
     purpose: Sequence[Mapping[str, Any] | str] | None
     evaluation_mode: EvaluationMode | None
     evaluation_share: float | None
-    evaluation_target: str | None
     neighbours: Relation
     privacy_unit: str | None
     max_rows: int | None

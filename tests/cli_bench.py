@@ -33,6 +33,7 @@ KEYS = [
     "sample_equivalent",
     "equivalent_within",
     "utility",
+    "regressions",
     "sampling_error",
     "seconds",
     "peak_memory_mb",

@@ -163,10 +163,17 @@ def _print_summary(made: Synthesis, spec: ReleaseSpec) -> None:
         echo(f"{'Restricted':<20}the errors below are exact statistics of private data")
     for name, note in zip_longest(["Verdict"], verdict.sentences):
         echo(f"{name or '':<20}{note}")
-    utility = made.errors.utility
-    if utility is not None:
-        scores = (f"{name} {score.balanced:.3f}" for name, score in utility.scores.items())
-        echo(f"{utility.target:<20}balanced accuracy, by what was trained on: {', '.join(scores)}")
+    for one in made.errors.utility:
+        scores = (f"{name} {score.auc:.3f}" for name, score in one.scores.items())
+        echo(
+            f"{one.target:<20}area under the ROC curve, by what was trained on: {', '.join(scores)}"
+        )
+    for fit in made.errors.regressions:
+        found = (
+            f"{name} {', '.join(f'{value:.4g}' for value in values)}"
+            for name, values in fit.coefficients.items()
+        )
+        echo(f"{fit.formula:<20}coefficients: {'; '.join(found)}")
     lines = {"Synthetic table": f"{made.table_path} ({made.rows:,} rows)"}
     if made.report is not None:
         lines["Report"] = str(made.report)

@@ -33,7 +33,7 @@ from jam_dagster.errors import DomainError, InputError, SpecificationError
 from jam_dagster.evaluation.coarse_pairs import CoarsePairs
 from jam_dagster.evaluation.independent_table import IndependentTable
 from jam_dagster.evaluation.sample_equivalent import SampleErrors
-from jam_dagster.evaluation.utility import TargetUtility
+from jam_dagster.evaluation.utility import Regression, TargetUtility
 from jam_dagster.tables.codes.marginals import marginal_blocks
 from jam_dagster.tables.codes.workload import Workload
 
@@ -136,8 +136,10 @@ class WorkloadErrors:
         The least and most that K is at the ends of the mean's interval. None if K is, and where
         the mean is exact.
     utility
-        How well a column is predicted by what is learned from each table; only in mode
-        ``"exact"``, and where a target was named.
+        How well each target of the purpose is predicted by what is learned from each table; only
+        in mode ``"exact"``.
+    regressions
+        The coefficients of each regression of the purpose; only in mode ``"exact"``.
     left_out
         Columns without which they were measured, since the domain does not fit them.
     """
@@ -152,7 +154,8 @@ class WorkloadErrors:
     call: NoiseCall | None = None
     sample_equivalent: int | None = None
     equivalent_within: tuple[int, int] | None = None
-    utility: TargetUtility | None = None
+    utility: tuple[TargetUtility, ...] = ()
+    regressions: tuple[Regression, ...] = ()
     uniform: TableErrors | None = None
     left_out: tuple[str, ...] = ()
 

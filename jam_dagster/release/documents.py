@@ -44,7 +44,7 @@ def reported_marginals(spec: ReleaseSpec, run: ReleaseRun, *, evaluated: bool) -
     reported = [*columns_and_pairs(domain), *map(domain.canonical, run.model.cliques)]
     if evaluated or has_bounds(run.transcript):
         reported += spec.workload.build(domain).downward_closure()
-    learned = evaluated and spec.evaluation.target is not None
+    learned = evaluated and spec.evaluation_mode == "exact" and bool(spec.purpose)
     return reported if not learned and can_be_counted(domain, reported) else []
 
 

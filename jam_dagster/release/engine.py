@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from jam_dagster.certificates import Certificate, certify
@@ -22,7 +22,7 @@ from jam_dagster.errors import InputError, LostDrawError, ReleaseClosedError
 from jam_dagster.evaluation import Verdict, WorkloadErrors, workload_error
 from jam_dagster.evaluation.bounds.error_bounds import known_bounds
 from jam_dagster.evaluation.domain_fit import column_fits, misfit_columns
-from jam_dagster.evaluation.utility import target_utility
+from jam_dagster.evaluation.utility import utility
 from jam_dagster.evaluation.workload_error import MEANS_STEP
 from jam_dagster.mechanisms import Round
 from jam_dagster.mechanisms.loops.rows import release_rows, sample_rows, with_chunks, with_search
@@ -42,6 +42,7 @@ from jam_dagster.tables import Domain, EncodedTable, MarginalSource
 from jam_dagster.tables.codes.block_counts import CountedTable
 from jam_dagster.tables.codes.marginals import RecordsOnly
 from jam_dagster.tables.codes.privacy_unit import seeded_secret
+from jam_dagster.tables.codes.purpose import regressions, targets
 from jam_dagster.tables.codes.spreadsheet import check_cells
 from jam_dagster.tables.sources.public import encoded_tables
 from jam_dagster.tables.sources.table_file import ChunkFormat, TableFile
@@ -130,7 +131,6 @@ class Engine:
         """
         mechanism, workload = self.spec.mechanism.build(), self.spec.workload.build(domain)
         mechanism.check(domain, workload, self.spec.shares[MECHANISM])
-        self.spec.check_target(domain)
         self.check_cells()
         self.funding.check()
 
@@ -459,6 +459,7 @@ class Engine:
         mode = spec.evaluation_mode
         draws = self.funding.draws(EVALUATION) if mode == "private" else None
         errors: WorkloadErrors
+        prior = None if public is None else cache(partial(prior_rows, run, public))
         exact, unread = mode == "exact", private is None or not spec.reads_values
         encode: Callable[[], MarginalSource] = partial(self.encode, domain)
         step: AbstractContextManager[None] = private_step("measuring the workload error")
@@ -483,19 +484,35 @@ class Engine:
                     encode=encode if unread and not exact else None,
                     # To know it, the run is written once: only a charge needs it.
                     run=run.known_by if mode == "private" else "",
-                    prior=None if public is None else partial(prior_rows, run, public),
+                    prior=prior,
                     left_out=left_out,
                 )
-                target = spec.evaluation.target
-                if exact and target is not None and isinstance(private, EncodedTable):
-                    utility = target_utility(private, synthetic, public, target)
-                    errors = replace(errors, utility=utility)
+                if exact and spec.purpose:
+                    errors = self._with_analyses(errors, private, synthetic, public, prior)
         except (LostDrawError, ReleaseClosedError) as lost:
             # The synthetic table is paid for; an unknown error is no reason to withhold it.
             self.progress.notify(f"The workload error stays unknown: {lost}")
             errors = replace(WorkloadErrors.unknown(draws), left_out=left_out)
         known = {one.name: getattr(errors, one.name) for one in fields(errors)}
         return ReleaseErrors(**known, run=run.digest)
+
+    def _with_analyses(
+        self,
+        errors: WorkloadErrors,
+        private: MarginalSource,
+        synthetic: MarginalSource,
+        public: MarginalSource | None,
+        prior: Callable[[], MarginalSource] | None,
+    ) -> WorkloadErrors:
+        """Return exact errors with the analyses of the purpose, made on each table."""
+        tables = {"synthetic": synthetic}
+        if public is not None and prior is not None:
+            tables |= {"public": public, "prior": prior()}
+        purpose = self.spec.purpose
+        made, fitted, left = utility(private, tables, targets(purpose), regressions(purpose))
+        if left:
+            self.progress.notify(f"Some analyses of the purpose were not made: {left}.")
+        return replace(errors, utility=made, regressions=fitted)
 
     def _was_made(self, run: ReleaseRun) -> bool:
         """Whether a run is the one that was made for this release, with its budget."""

@@ -190,8 +190,9 @@ class ReleaseFolder:
         }
         if errors.left_out:
             described["left_out"] = errors.left_out
-        if errors.utility is not None:
-            described["utility"] = asdict(errors.utility)
+        if errors.restricted:
+            described["utility"] = [asdict(one) for one in errors.utility]
+            described["regressions"] = [asdict(one) for one in errors.regressions]
         text = json.dumps({**described, **errors.to_dict()}, indent=2) + "\n"
         self._write(folder / "errors.json", text.encode(), errors.restricted)
 

@@ -13,7 +13,6 @@ from jam_dagster.common.choices import EvaluationMode
 from jam_dagster.common.section import Section
 from jam_dagster.common.validation import check_keys
 from jam_dagster.errors import InputError, JamError, SpecificationError
-from jam_dagster.evaluation.utility import check_target
 from jam_dagster.keys import (
     DAGSTER_KEYS,
     KEYS,
@@ -113,7 +112,6 @@ class ReleaseSpec(Section):
                 self.workload.build(self.domain.declared)
             except InputError as error:
                 raise type(error)(f"workload: {error}") from None
-            self.check_target(self.domain.declared)
             if self.privacy.unit is not None:
                 self.privacy.unit.build().check(self.domain.declared)
         check_records_only(self.private, self.privacy.unit is not None)
@@ -272,23 +270,11 @@ class ReleaseSpec(Section):
         """The dialect of the synthetic table's CSV file, which is that of the public one."""
         return Dialect.of(self.public)
 
-    def check_target(self, domain: Domain) -> None:
-        """Raise if classifiers are wanted that cannot be trained or tested.
-
-        Raises
-        ------
-        InputError
-            If the private table is only counted, or as for `check_target`.
-        """
-        if self.evaluation.target is None:
-            return
-        if not self.private.has_rows:
-            raise SpecificationError(
-                f"evaluation.target needs the rows of the private table, and"
-                f" {self.private.describe()} is only counted: give the table as CSV, by SQL or as a"
-                f" DataFrame, or remove target. Nothing was charged."
-            )
-        check_target(self.evaluation.target, domain)
+    @property
+    def purpose(self) -> list[dict[str, Any]]:
+        """The analyses that the release is for."""
+        analyses: list[dict[str, Any]] = self.workload.to_dict().get("purpose", [])
+        return analyses
 
     def _check_budget(self) -> None:
         try:

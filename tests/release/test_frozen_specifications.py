@@ -73,7 +73,7 @@ FILES: dict[str, dict[str, Any]] = {
 
 # Options, as the command line and Python give them.
 OPTIONS: dict[str, dict[str, Any]] = {
-    "research": {"noise": "numpy", "evaluation_target": "sex"},
+    "research": {"noise": "numpy"},
     "a release": {"dataset": "people_2026", "edition": "2026-07"},
     "persons": {"privacy_unit": "person", "max_rows": 2, "records_share": 0.1},
     "the rest": {

@@ -182,7 +182,7 @@ def test_the_share_of_a_private_number_of_roots_has_an_effect() -> None:
         ("privacy", {"epsilon": 1.0, "noise": "numpy", "seed": 7}, {"noise": "exact"}, "epsilon"),
         ("workload", {"cliques": [["age"]], "weights": [2.0]}, {"degree": 1}, ""),
         ("workload", {"degree": 2}, {"cliques": [["age"]]}, ""),
-        ("evaluation", {"mode": "exact", "target": "sex"}, {"evaluation_mode": "private"}, ""),
+        ("evaluation", {"mode": "exact", "share": 0.1}, {"evaluation_mode": "private"}, "share"),
     ],
 )
 def test_an_option_replaces_what_contradicts_it(
@@ -206,7 +206,6 @@ def test_an_option_replaces_what_contradicts_it(
         ({"privacy": {"epsilon": 1.0}}, {"seed": 7}),
         ({"workload": {"degree": 2}}, {"weights": [1.0]}),
         ({"workload": {"cliques": [["age"]], "weights": [1.0]}}, {"cliques": [["age"], ["sex"]]}),
-        ({}, {"evaluation_target": "sex"}),
         ({}, {"noise": "exact", "seed": 7}),
     ],
 )
@@ -221,7 +220,7 @@ def test_any_other_contradiction_is_refused(
     "attributes",
     [
         {"privacy": {"advantage": 0.1}},
-        {"evaluation": {"mode": "exact", "target": "sex"}},
+        {"evaluation": {"mode": "exact"}, "purpose": [{"target": "sex"}]},
         {"workload": {"cliques": [["age", "sex"]]}},
     ],
 )
@@ -245,7 +244,7 @@ def test_an_option_is_named_by_its_key() -> None:
         "privacy.unit.max_rows": "max_rows",
         "evaluation.mode": "evaluation_mode",
         "evaluation.share": "evaluation_share",
-        "evaluation.target": "evaluation_target",
+        "purpose": "purpose",
     }.items() <= named.items()
     flags = {name: one.flag for name, one in OPTIONS.items()}
     assert {

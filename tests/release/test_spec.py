@@ -10,7 +10,7 @@ from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.release.options import release_spec
 from jam_dagster.release.sections import DomainSpec, MechanismSpec
 from jam_dagster.release.spec import ReleaseSpec
-from jam_dagster.tables import CategoricalAttribute, CsvSource, Domain, ParquetSource, SplitSource
+from jam_dagster.tables import CategoricalAttribute, CsvSource, Domain, SplitSource
 
 DOMAIN = Domain(
     (CategoricalAttribute("sex", ("F", "M")), CategoricalAttribute("town", ("A", "B", "C")))
@@ -139,19 +139,6 @@ def test_releasable_needs_exact_noise_and_a_domain_without_private_values() -> N
     assert "numpy" in seeded.not_releasable_because[0]
     drafted = dataclasses.replace(DOMAIN, identified_from="private")
     assert not spec(domain=DomainSpec(declared=drafted)).releasable
-
-
-def test_a_target_needs_exact_evaluation_rows_and_a_column_of_the_domain() -> None:
-    with pytest.raises(SpecificationError, match=r"evaluation\.mode .* to exact"):
-        EvaluationSpec(target="sex")
-    with pytest.raises(SpecificationError, match="'income' is no column"):
-        spec(evaluation=EvaluationSpec(mode="exact", target="income"))
-    asked = EvaluationSpec(mode="exact", target="sex")
-    with pytest.raises(SpecificationError, match=r"private\.parquet is only counted"):
-        spec(evaluation=asked, private=ParquetSource("private.parquet"))
-    # It changes no draw.
-    exact = spec(evaluation=EvaluationSpec(mode="exact"))
-    assert spec(evaluation=asked).digest(DOMAIN) == exact.digest(DOMAIN)
 
 
 CHANGES: dict[str, dict[str, Any]] = {

@@ -22,7 +22,7 @@ from jam_dagster.evaluation import (
 from jam_dagster.evaluation.bounds.error_bounds import known_bounds
 from jam_dagster.evaluation.bounds.table import ErrorBound, ErrorBounds
 from jam_dagster.evaluation.domain_fit import CatchAllShare, ColumnFit
-from jam_dagster.evaluation.utility import Score, TargetUtility
+from jam_dagster.evaluation.utility import Regression, Score, TargetUtility
 from jam_dagster.evaluation.verdict import mean_text
 from jam_dagster.mechanisms import Aim
 from jam_dagster.privacy import Draws, Neighbours, NoiseCall, SeededNoise, UnledgeredAccount
@@ -295,11 +295,14 @@ def test_exact_errors_never_enter_the_page_that_leaves(
 def test_the_restricted_edition_tells_them_under_a_banner(
     tiny: SmallRelease, exact: WorkloadErrors, noisy: WorkloadErrors
 ) -> None:
-    utility = TargetUtility("age", {"synthetic": Score(0.75, 0.625), "majority": Score(0.5, 0.25)})
-    told = replace(exact, utility=utility)
+    scores = {"synthetic": Score(0.75, 0.625, 0.875), "majority": Score(0.5, 0.25)}
+    regression = Regression("age ~ citizen", {"private": (1.5,), "synthetic": (1.25,)})
+    told = replace(exact, utility=(TargetUtility("age", scores),), regressions=(regression,))
     words = Page(render(tiny, error=told, restricted=True)).words()
     assert "Restricted: exact statistics of private data" in words
-    assert "Synthetic table 0.750 0.625 Nothing: the most frequent value 0.500 0.250" in words
+    assert "Synthetic table 0.875 0.750 0.625" in words
+    assert "Nothing: the most frequent value 0.500 0.500 0.250" in words
+    assert "Private table 1.5 Synthetic table 1.25" in words
     assert exact.synthetic is not None
     assert exact.synthetic.per_marginal is not None
     for clique, error in exact.synthetic.per_marginal.items():

@@ -207,7 +207,6 @@ def code_version(graph: ReleaseGraph, name: str) -> str:
         parts += [spec.dataset, spec.privacy.edition, spec.configured]
     if name == "workload_error":
         parts += [spec.evaluation_mode, spec.evaluation.share, spec.workload.to_dict()]
-        parts += [] if spec.evaluation.target is None else [spec.evaluation.target]
     text = json.dumps(parts, sort_keys=True, default=str)
     return f"{CODE_VERSION}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 

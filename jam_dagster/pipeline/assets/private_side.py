@@ -230,7 +230,6 @@ def _check_can_start(graph: ReleaseGraph, domain: Domain) -> int | None:
     """
     mechanism = graph.spec.mechanism.build()
     workload = graph.spec.workload.build(domain)
-    graph.spec.check_target(domain)
     try:
         mechanism.check(domain, workload, graph.spec.shares[MECHANISM])
     except (EmptyCandidateSetError, SpecificationError) as error:

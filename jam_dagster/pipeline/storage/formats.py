@@ -16,7 +16,7 @@ from jam_dagster.common.files import copy_whole, write_whole
 from jam_dagster.common.json_text import parse_json
 from jam_dagster.common.yaml_text import parse_yaml, write_yaml
 from jam_dagster.evaluation import TableErrors, WorkloadErrors
-from jam_dagster.evaluation.utility import TargetUtility
+from jam_dagster.evaluation.utility import Regression, TargetUtility
 from jam_dagster.privacy import NoiseCall
 from jam_dagster.release.run import (
     RUN_FILE,
@@ -166,8 +166,9 @@ def _write_errors(value: WorkloadErrors, path: UPath) -> None:
             "per_marginal": error.per_marginal
             and [[list(clique), one] for clique, one in error.per_marginal.items()],
         }
-    if value.utility is not None:
-        content["utility"] = asdict(value.utility)
+    if value.restricted:
+        content["utility"] = [asdict(one) for one in value.utility]
+        content["regressions"] = [asdict(one) for one in value.regressions]
     if value.left_out:
         content["left_out"] = value.left_out
     if isinstance(value, ReleaseErrors):
@@ -185,8 +186,8 @@ def _read_errors(path: UPath) -> WorkloadErrors:
     content["call"] = content["call"] and NoiseCall(**content["call"])
     content["equivalent_within"] = tuple(content.get("equivalent_within") or ()) or None
     content["left_out"] = tuple(content.get("left_out", ()))
-    if "utility" in content:
-        content["utility"] = TargetUtility.from_dict(content["utility"])
+    for name, kind in (("utility", TargetUtility), ("regressions", Regression)):
+        content[name] = tuple(kind.from_dict(one) for one in content.get(name, ()))
     return ReleaseErrors(**content) if "run" in content else WorkloadErrors(**content)
 
 

@@ -13,7 +13,7 @@ from upath import UPath
 
 from jam_dagster.errors import InputError, PrivateStepError, SourceError, SpecificationError
 from jam_dagster.evaluation import TableErrors, WorkloadErrors
-from jam_dagster.evaluation.utility import Score, TargetUtility
+from jam_dagster.evaluation.utility import Regression, Score, TargetUtility
 from jam_dagster.mechanisms import FittedModel, Measurement, Round, Transcript
 from jam_dagster.pipeline.storage import formats
 from jam_dagster.pipeline.storage.formats import FORMATS, RUN
@@ -203,7 +203,8 @@ TEXTS = ("01008", "08", "1e5", "12e03", "1E400", "-09", "no", "12:30", "0x1f", "
             "exact",
             *(TableErrors(0.1, 0.2, {("sex",): 0.2, ("sex", "age"): 0.1}) for _ in range(3)),
             uniform=TableErrors(0.1, 0.2, {("sex",): 0.2}, pairs=0.1, correlation=0.3),
-            utility=TargetUtility("sex", {"synthetic": Score(0.7, 0.6)}),
+            utility=(TargetUtility("sex", {"synthetic": Score(0.7, 0.6, 0.8)}),),
+            regressions=(Regression("age ~ sex", {"private": (0.1,), "public": (0.2,)}),),
         ),
         ReleaseErrors("off", run="3f9a"),
     ],
