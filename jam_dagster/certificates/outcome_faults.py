@@ -13,6 +13,7 @@ import numpy as np
 from jam_dagster.certificates.facts import COUNTED, DERIVED, RAN, STORED
 from jam_dagster.common.choices import RECORDS_SHARE
 from jam_dagster.common.json_text import parse_json
+from jam_dagster.evaluation.score_histograms import CELLS
 from jam_dagster.evaluation.workload_error import (
     DRAWN,
     MEANS,
@@ -32,6 +33,7 @@ from jam_dagster.privacy.outcome_store import (
     values_digest,
 )
 from jam_dagster.privacy.shares import EVALUATION, MECHANISM
+from jam_dagster.tables.codes.purpose import targets
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,9 +78,13 @@ def _sensitivity(draw: PaidDraw, certificate: Certificate) -> float | None:
     """Return the required sensitivity of a draw; None if its share makes no such draw."""
     call, neighbours = draw.call, certificate.neighbours
     if draw.share == EVALUATION:
-        if call.kind != "Gaussian" or call.cells > len(DRAWN) * len(MEANS):
+        # There are fewer means than a histogram has cells.
+        number, means = divmod(call.cells, CELLS)
+        asked = len(targets(certificate.specification["workload"].get("purpose", ())))
+        most = len(DRAWN) * asked
+        if call.kind != "Gaussian" or not 0 < means <= len(DRAWN) * len(MEANS) or number > most:
             return None
-        return neighbours.mean_errors_l2(certificate.records, call.cells)
+        return neighbours.evaluation_l2(certificate.records, means, number)
     if draw.share != MECHANISM:
         return None
     if call.kind == COUNTS:
@@ -232,13 +238,20 @@ def outcome_digest(call: NoiseCall, values: np.ndarray | None) -> str | None:
 
 def means_in(errors: Mapping[str, Any]) -> list[float]:
     """Return the released means in a file of workload errors, in the order of the draw."""
-    return [one for means in _tables(errors).values() for one in means.values()]
+    tables = {name: dict(means) for name, means in _tables(errors).items()}
+    scores = [means.pop("scores", {}) for means in tables.values()]
+    found = [one for means in tables.values() for one in means.values()]
+    return found + [one for table in scores for cells in table.values() for one in cells]
 
 
 def _tables(errors: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the released means of each table in a file of workload errors."""
     return {
-        name: {mean: errors[name][mean] for mean in MEANS if errors[name].get(mean) is not None}
+        name: {
+            mean: errors[name][mean]
+            for mean in (*MEANS, "scores")
+            if errors[name].get(mean) is not None
+        }
         for name in DRAWN
         if errors.get(name) is not None
     }

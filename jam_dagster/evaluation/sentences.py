@@ -7,7 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-TABLES = {"public": "the public table", "uniform": "a uniform table"}
+TABLES = {
+    "public": "the public table",
+    "uniform": "a uniform table",
+    "prior": "the public prior's rows",
+}
 """The tables that a synthetic one is compared with."""
 
 SENTENCES = {
@@ -76,6 +80,7 @@ SENTENCES = {
     "copied": "Nothing compares {columns} with the private table: a table of values in the domain determines such columns by others.",
     "further_in": "It is further from the private table in {line} than the public table is: {ours_there} against {theirs_there}.",
     "relation_lost": "{pairs} are related in the public table, and hardly in the synthetic one: no private measurement covers them.",
+    "scored": "A classifier of {target} that learns from the synthetic rows has an area under the ROC curve of {ours} on private records; one that learns from {table}, {theirs}.",
     "measured": "The release names no purpose, so trust it for the marginals that were measured privately: {marginals}.",
     "measured_alone": "The release names no purpose, and only single columns were measured privately: relations are those of {table}.",
     # Statistics.
@@ -111,6 +116,8 @@ SENTENCES = {
     "pairs": "pairs of attributes",
     "association": "associations",
     "purpose": "the pairs of the purpose",
+    "classifier": "the area under the curve of a classifier of {target}",
+    "unknown": "unknown",
     "correlation": "rank correlations",
     # Patterns of fields: a mean that may be noise alone, and a list that is cut short.
     "at_most": "at most {mean}",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jam_dagster.errors import InputError
 from jam_dagster.tables.codes.purpose import terms
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.binned import BinnedAttribute
@@ -91,6 +92,15 @@ class Regression:
 def can_classify() -> bool:
     """Return whether scikit-learn is there, of the extra `utility`."""
     return find_spec("sklearn") is not None
+
+
+def check_can_classify() -> None:
+    """Raise if scores of classifiers could not be measured."""
+    if not can_classify():
+        raise InputError(
+            "a target of the purpose needs scikit-learn, which is not installed: pip install"
+            " 'jam-dagster[utility]', or remove the target. Nothing was charged."
+        )
 
 
 def target_utility(

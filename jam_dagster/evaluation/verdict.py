@@ -15,6 +15,7 @@ from jam_dagster.evaluation.domain_fit import (
     remedy_sentence,
     unknown_sentences,
 )
+from jam_dagster.evaluation.score_histograms import Area, area
 from jam_dagster.evaluation.sentences import TABLES, listed, said
 from jam_dagster.evaluation.workload_error import CONFIDENCE, MOST, TableErrors
 
@@ -203,6 +204,7 @@ def verdict_of(
             statistics.append(_said("sample_within", least=least, most=most))
     if lost:
         notes.append(_said("relation_lost", pairs=listed(lost)))
+    notes += [] if errors is None else _scored_sentences(errors)
     if measured:
         notes.append(_said("measured", marginals=listed(measured)))
     elif measured is not None:
@@ -264,7 +266,7 @@ def _compared(
     ours, noise = errors.synthetic, errors.margin
     if errors.public is not None:
         found = _beside(ours, errors.public, noise, "public", advice)
-        found = _with_lines(found, ours, errors.public, noise, apart)
+        found = _with_lines(found, ours, errors.public, noise, apart, errors.sigma)
     elif errors.uniform is not None:
         found = _beside(ours, errors.uniform, noise, "uniform", advice)
     elif uniform is not None:
@@ -286,6 +288,7 @@ def _with_lines(
     theirs: TableErrors,
     noise: float,
     apart: PairErrors | None,
+    sigma: float,
 ) -> Verdict:
     """Return the verdict on the workload's counts with that on pairs and associations."""
     further, unknown, statistics = {}, False, list(found.statistics)
@@ -310,6 +313,17 @@ def _with_lines(
             unknown = True
         if difference - margin > ALIKE:
             further[name] = (difference, texts)
+    for target in ours.scores.keys() & theirs.scores.keys():
+        mine, other = (area(one.scores[target], sigma) for one in (ours, theirs))
+        if mine is not None and other is not None:
+            worse = other.area - mine.area
+            if worse > math.hypot(mine.margin, other.margin):
+                texts = {
+                    "line": _said("classifier", target=target),
+                    "ours_there": _area_text(mine),
+                    "theirs_there": _area_text(other),
+                }
+                further[target], unknown = (worse, texts), True
     found = replace(found, statistics=tuple(statistics))
     _, worst = max(further.values(), key=lambda one: one[0], default=(0.0, None))
     if found.outcome != "better":
@@ -325,6 +339,24 @@ def _with_lines(
         headline=_said(key, table=TABLES["public"], **means, **more),
         advice=(_said("use_each"),) if worst else (_said("larger_share"),),
     )
+
+
+def _scored_sentences(errors: WorkloadErrors) -> list[str]:
+    """Return how well classifiers of each target predict private records."""
+    ours = errors.synthetic
+    made, sigma = [], errors.sigma
+    for target, shares in () if ours is None else ours.scores.items():
+        for name in ("public", "prior"):
+            other = getattr(errors, name)
+            if other is not None and target in other.scores:
+                areas = (area(shares, sigma), area(other.scores[target], sigma))
+                texts = dict(zip(("ours", "theirs"), map(_area_text, areas), strict=True))
+                made.append(_said("scored", target=target, table=TABLES[name], **texts))
+    return made
+
+
+def _area_text(found: Area | None) -> str:
+    return _said("unknown") if found is None else f"{found.area:.3f} ± {found.margin:.3f}"
 
 
 def _with_gain(found: Verdict, ours: TableErrors, prior: TableErrors, noise: float) -> Verdict:

@@ -21,10 +21,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from statistics import NormalDist
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
@@ -33,8 +33,10 @@ from jam_dagster.errors import DomainError, InputError, SpecificationError
 from jam_dagster.evaluation.coarse_pairs import CoarsePairs
 from jam_dagster.evaluation.independent_table import IndependentTable
 from jam_dagster.evaluation.sample_equivalent import SampleErrors
+from jam_dagster.evaluation.score_histograms import CELLS, histograms, scored
 from jam_dagster.evaluation.utility import Regression, TargetUtility
 from jam_dagster.tables.codes.marginals import marginal_blocks
+from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.codes.workload import Workload
 
 if TYPE_CHECKING:
@@ -82,6 +84,9 @@ class TableErrors:
         were released.
     purpose
         The mean error of the pairs of the purpose; None without one.
+    scores
+        For each target of the purpose the noisy histogram of private records' scores by a
+        classifier that learnt from this table, as fractions of them; see `score_histograms`.
     """
 
     mean: float
@@ -91,16 +96,18 @@ class TableErrors:
     association: float | None = None
     purpose: float | None = None
     correlation: float | None = None
+    scores: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
     @property
     def possible(self) -> float:
         """The possible mean, of 0 to 2, that is nearest to a noisy one."""
         return min(max(self.mean, 0.0), MOST)
 
-    def to_dict(self) -> dict[str, float | None]:
+    def to_dict(self) -> dict[str, Any]:
         """Return what is known, without the single marginals."""
         known = {"mean": self.mean, "max": self.maximum}
         more = {name: getattr(self, name) for name in LINES}
+        more["scores"] = dict(self.scores) or None
         return known | {name: value for name, value in more.items() if value is not None}
 
 
@@ -175,7 +182,7 @@ class WorkloadErrors:
         """Whether these are exact statistics of private data, which must not be released."""
         return self.mode == "exact"
 
-    def to_dict(self) -> dict[str, dict[str, float | None] | None]:
+    def to_dict(self) -> dict[str, dict[str, Any] | None]:
         """Return the errors of every table, None for a table that was not evaluated."""
         tables = {
             "synthetic": self.synthetic,
@@ -231,6 +238,7 @@ def workload_error(
     run: str = "",
     prior: Callable[[], MarginalSource] | None = None,
     left_out: Sequence[str] = (),
+    targets: Sequence[str] = (),
 ) -> WorkloadErrors:
     """Measure the workload error of a synthetic and a public table, and of the free baseline.
 
@@ -262,6 +270,9 @@ def workload_error(
     run
         The digest of the run that made the synthetic table. Means that were measured on another
         one are refused as a lost draw.
+    targets
+        In mode ``"private"``, the columns for which scores of classifiers are measured. The
+        private table then holds its rows.
     prior
         Makes the free baseline from public data; called if its error is measured. None: there is
         none.
@@ -298,6 +309,7 @@ def workload_error(
         judged["public"] = public
     _check_tables(private, judged, workload)
     measured = judged_workload(workload, private.domain, left_out)
+    targets = [one for one in targets if private.domain.attribute(one).column not in left_out]
     if measured is None and mode == "private":
         return WorkloadErrors("off", left_out=tuple(left_out))
     if measured is None:
@@ -313,7 +325,9 @@ def workload_error(
             "account, or choose mode 'off'."
         )
     subject = means_subject(run, left_out)
-    errors = _noisy_errors(private, judged, measured, pairs, draws, records, encode, subject, prior)
+    errors = _noisy_errors(
+        private, judged, measured, pairs, draws, records, encode, subject, prior, targets
+    )
     return replace(errors, left_out=tuple(left_out))
 
 
@@ -395,6 +409,7 @@ def _noisy_errors(
     encode: Callable[[], MarginalSource] | None,
     subject: str,
     prior: Callable[[], MarginalSource] | None,
+    targets: Sequence[str],
 ) -> WorkloadErrors:
     if draws.neighbours.records_public:
         _check_records("private", private)
@@ -404,12 +419,15 @@ def _noisy_errors(
             "the number of private records is not public here: give the measured number from the "
             "release's transcript."
         )
-    errors_of = partial(_means, judged, workload, pairs, records, prior)
+    errors_of = partial(_means, judged, workload, pairs, records, prior, targets)
     rho, names = draws.total, [*judged, *(() if prior is None else ("prior",))]
+    # The prior's rows are rows if the synthetic ones are.
+    learnt = scored({**judged, **dict.fromkeys(names[len(judged) :], judged["synthetic"])}, targets)
     lines = [MEANS[0], *(name for name in MEANS[1:3] if pairs.measures(name))]
     lines += MEANS[3:] if workload.purpose else ()
     size = len(names) * len(lines)
-    sensitivity = draws.neighbours.mean_errors_l2(records, means=size)
+    number = len(learnt) * len(targets)
+    sensitivity = draws.neighbours.evaluation_l2(records, size, number)
     # A table in memory is evaluated before the charge, and one that is still to be read after it.
     exact = errors_of(private) if encode is None else np.empty(0)
 
@@ -419,14 +437,20 @@ def _noisy_errors(
     means, _ = draws.values(
         MEANS_STEP,
         compute,
-        size=size,
+        size=size + CELLS * number,
         rho=rho,
         sensitivity=sensitivity,
         subject=subject,
     )
+    rows = means[:size].reshape(len(names), -1).tolist()
+    cells = means[size:].reshape(len(learnt), len(targets), CELLS) if number else ()
+    scores = {
+        name: {target: tuple(one.tolist()) for target, one in zip(targets, found, strict=True)}
+        for name, found in zip(learnt, cells, strict=True)
+    }
     tables = {
-        name: TableErrors(**dict(zip(lines, row, strict=True)))
-        for name, row in zip(names, means.reshape(len(names), -1).tolist(), strict=True)
+        name: TableErrors(**dict(zip(lines, row, strict=True)), scores=scores.get(name, {}))
+        for name, row in zip(names, rows, strict=True)
     }
     return noisy_errors(tables, draws.calls[-1], judged["synthetic"], workload, records)
 
@@ -474,10 +498,12 @@ def _means(
     pairs: CoarsePairs,
     records: int,
     prior: Callable[[], MarginalSource] | None,
+    targets: Sequence[str],
     private: MarginalSource,
 ) -> np.ndarray:
-    """Return the means of all tables, one after another, each in the order of `MEANS`."""
-    tables = [*judged.values(), *(() if prior is None else (prior(),))]
+    """Return the means of all tables, each in the order of `MEANS`, and then the histograms."""
+    named = {**judged, **({} if prior is None else {"prior": prior()})}
+    tables = list(named.values())
     means = (
         [_weighted_mean(row, workload), apart.pairs, apart.association, purpose]
         for row, apart, purpose in zip(
@@ -487,7 +513,12 @@ def _means(
             strict=True,
         )
     )
-    return np.array([one for table in means for one in table if one is not None])
+    found = np.array([one for table in means for one in table if one is not None])
+    rows = {name: one for name, one in named.items() if isinstance(one, EncodedTable)}
+    learnt = {name: rows[name] for name in scored(rows, targets)}
+    if not learnt or not isinstance(private, EncodedTable):
+        return found
+    return np.concatenate([found, histograms(private, learnt, targets) / records])
 
 
 def _purpose_errors(

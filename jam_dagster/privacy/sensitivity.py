@@ -274,6 +274,25 @@ class Neighbours:
             raise SpecificationError(f"the number of means must be positive, got {means!r}")
         return self.mean_error(records) * math.sqrt(means)
 
+    def evaluation_l2(self, records: int, means: int, histograms: int) -> float:
+        """L2 sensitivity of mean errors and histograms released together, as a fraction.
+
+        A record is in one cell of each histogram of shares, which moves as a marginal does: by
+        `marginal_l2` counts, divided by n.
+
+        Parameters
+        ----------
+        records : int
+            n, the number of private records, or its measured value.
+        means : int
+            How many means the vector holds.
+        histograms : int
+            How many histograms the vector holds.
+        """
+        cells = self.marginal_l2 / records
+        joint = math.hypot(self.mean_errors_l2(records, means), math.sqrt(histograms) * cells)
+        return math.nextafter(joint, math.inf) if histograms else joint
+
     def describe(self) -> str:
         """Return the relation in words, for certificates and reports."""
         rows = "one record" if self.max_rows == 1 else f"one person's rows, at most {self.max_rows}"

@@ -21,7 +21,7 @@ from jam_dagster.tables import DerivedColumn, Domain, NumericAttribute
 from jam_dagster.tables.domain.categorical import CategoricalAttribute
 from jam_dagster.tables.domain.lookups import Lookup
 
-PUBLIC, UNIFORM = TABLES.values()
+PUBLIC, UNIFORM = TABLES["public"], TABLES["uniform"]
 WIDE = Domain.from_sizes({"a": 2, "b": 30})
 # The checks of the pipeline have these as descriptions, and its tests look at them.
 OF_CHECKS = {"error_known", "better_than", "closer_than", "half"}
@@ -33,6 +33,15 @@ def lined(ours: float, theirs: float, sigma: float = 0.01) -> WorkloadErrors:
     """Return errors with an association beside the workload's, of 0.1 and 0.5."""
     tables = TableErrors(0.1, association=ours), TableErrors(0.5, association=theirs)
     return WorkloadErrors("private" if sigma else "exact", *tables, sigma=sigma)
+
+
+def scored(ours: float, theirs: float, sigma: float = 0.0) -> WorkloadErrors:
+    """Return errors with histograms of two bins each, whose areas are these."""
+    tables = (
+        TableErrors(mean, scores={"ill": (one / 2, *[0] * 8, (1 - one) / 2, *[0] * 9, 0.5)})
+        for mean, one in ((0.1, 2 * ours - 1), (0.5, 2 * theirs - 1))
+    )
+    return WorkloadErrors("private", *tables, sigma=sigma)
 
 
 def exact(ours: float, theirs: float | None = 0.5, **more: Any) -> WorkloadErrors:
@@ -172,6 +181,12 @@ CASES: dict[str, tuple[Verdict, dict[str, object]]] = {
         {"line": "associations", "ours_there": "0.300", "theirs_there": "0.200"},
     ),
     "relation_lost": (verdict_of(exact(0.1), lost=["a x b"]), {"pairs": "a x b"}),
+    "scored": (
+        verdict_of(scored(0.9, 0.5)),
+        {"target": "ill", "table": PUBLIC, "ours": "0.900 ± 0.000", "theirs": "0.500 ± 0.000"},
+    ),
+    "classifier": (verdict_of(scored(0.5, 0.9)), {"target": "ill"}),
+    "unknown": (verdict_of(scored(0.9, 0.5, 0.3)), {}),
     "measured": (verdict_of(exact(0.1), measured=["a x b"]), {"marginals": "a x b"}),
     "measured_alone": (verdict_of(exact(0.1), measured=[]), {"table": PUBLIC}),
     "gain": (

@@ -294,6 +294,31 @@ def test_better_needs_counts_and_associations(
     assert verdict.headline.startswith("Better" if outcome == "better" else "Closer")
 
 
+def test_a_classifier_that_learns_less_is_no_better_table() -> None:
+    """The release is closer in all counts, and predicts worse than the public table."""
+    errors = beside((0.0, 0.5), sigma=1e-6, pairs=(0.0, 0.5))
+    cells = {0.9: (0.45, *[0.0] * 18, 0.55), 0.6: (0.1, *[0.0] * 8, 0.4, *[0.0] * 9, 0.5)}
+    assert errors.synthetic is not None
+    assert errors.public is not None
+    low, high = ({"ill": cells[one]} for one in (0.6, 0.9))
+    worse = replace(
+        errors,
+        synthetic=replace(errors.synthetic, scores=low),
+        public=replace(errors.public, scores=high),
+    )
+    better = replace(
+        errors,
+        synthetic=replace(errors.synthetic, scores=high),
+        public=replace(errors.public, scores=low),
+    )
+
+    assert verdict_of(worse).outcome == "mixed"
+    assert (
+        "further in the area under the curve of a classifier of ill" in verdict_of(worse).headline
+    )
+    assert verdict_of(better).outcome == "better"
+
+
 @pytest.mark.parametrize(
     ("prior", "sigma", "start"),
     [

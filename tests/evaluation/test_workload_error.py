@@ -270,6 +270,46 @@ def test_nothing_is_charged_if_no_column_is_left(
     assert alone.synthetic.per_marginal == {("a",): 0.0}
 
 
+def test_the_scores_of_a_target_come_after_the_means(
+    domain: Domain, tables: tuple[EncodedTable, EncodedTable, EncodedTable]
+) -> None:
+    private, synthetic, public = tables
+    workload = Workload.of(domain, [["a"]])
+    noise = RecordingNoise()
+    draws = Draws(noise, Purse(0.25))
+    error = workload_error(
+        private,
+        synthetic,
+        public,
+        workload,
+        mode="private",
+        draws=draws,
+        targets=["b"],
+        prior=lambda: private,
+    )
+
+    ((values, sensitivity, _),) = noise.asked
+    means, cells = values[:9], values[9:].reshape(3, 20)
+    assert means.shape == (9,)
+    # Each of three tables has a histogram of all records.
+    assert cells.sum(axis=1).tolist() == [1.0, 1.0, 1.0]
+    # In squares nine means of 2 / n and three histograms of sqrt 2 / n.
+    assert sensitivity == pytest.approx(np.sqrt(9 * 4 + 3 * 2) / 4)
+    for table in (error.synthetic, error.public, error.prior):
+        assert table is not None
+        assert len(table.scores["b"]) == 20
+    left_out = workload_error(
+        *tables,
+        workload,
+        mode="private",
+        draws=Draws(noise, Purse(0.25)),
+        targets=["b"],
+        left_out=["b"],
+    )
+    assert left_out.synthetic is not None
+    assert left_out.synthetic.scores == {}
+
+
 @pytest.mark.slow
 def test_replacing_a_person_moves_the_means_no_further_than_claimed() -> None:
     """Over 400 neighbours a mean and a mean of pairs reach the claim, and none exceeds it."""

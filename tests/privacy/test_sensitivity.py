@@ -410,6 +410,28 @@ def test_two_mean_errors_together():
     assert 0.9 * claimed < found <= claimed + 1e-12
 
 
+@every_relation
+def test_histograms_move_as_marginals_do_next_to_means(relation):
+    """Two histograms and a mean of the same record move together, as far as they can."""
+
+    def draw(rng):
+        (mean,) = (mean_workload_errors(1)(rng),)
+
+        def vector(joint):
+            shares = marginal(joint, (0, 1)).ravel() / RECORDS
+            return np.concatenate([mean(joint), shares, shares])
+
+        return vector
+
+    found = largest_change(draw, SIZES, norm="l2", relation=relation)
+    claimed = relation.evaluation_l2(RECORDS, 1, 2)
+    assert claimed >= math.hypot(
+        relation.mean_error(RECORDS), math.sqrt(2) * relation.marginal_l2 / RECORDS
+    )
+    assert 0.9 * claimed < found <= claimed + 1e-12
+    assert relation.evaluation_l2(RECORDS, 3, 0) == relation.mean_errors_l2(RECORDS, 3)
+
+
 @pytest.mark.parametrize("records", [0, -3])
 def test_mean_error_needs_records(records):
     with pytest.raises(SpecificationError, match=f"records must be positive, got {records}"):

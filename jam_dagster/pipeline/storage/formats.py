@@ -162,7 +162,7 @@ def _write_errors(value: WorkloadErrors, path: UPath) -> None:
     for table in _ERRORS_OF:
         error: TableErrors | None = getattr(value, table)
         content[table] = error and {
-            **{name: one for name, one in asdict(error).items() if one is not None},
+            **{name: one for name, one in asdict(error).items() if one not in (None, {})},
             "per_marginal": error.per_marginal
             and [[list(clique), one] for clique, one in error.per_marginal.items()],
         }
@@ -182,7 +182,10 @@ def _read_errors(path: UPath) -> WorkloadErrors:
         if content.get(table) is not None:
             listed = content[table].pop("per_marginal")
             per_marginal = listed and {tuple(clique): one for clique, one in listed}
-            content[table] = TableErrors(**content[table], per_marginal=per_marginal)
+            scores = content[table].pop("scores", {})
+            cells = {target: tuple(one) for target, one in scores.items()}
+            known = content[table] | {"per_marginal": per_marginal, "scores": cells}
+            content[table] = TableErrors(**known)
     content["call"] = content["call"] and NoiseCall(**content["call"])
     content["equivalent_within"] = tuple(content.get("equivalent_within") or ()) or None
     content["left_out"] = tuple(content.get("left_out", ()))

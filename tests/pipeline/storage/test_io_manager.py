@@ -202,7 +202,9 @@ TEXTS = ("01008", "08", "1e5", "12e03", "1E400", "-09", "no", "12:30", "0x1f", "
         WorkloadErrors(
             "exact",
             *(TableErrors(0.1, 0.2, {("sex",): 0.2, ("sex", "age"): 0.1}) for _ in range(3)),
-            uniform=TableErrors(0.1, 0.2, {("sex",): 0.2}, pairs=0.1, correlation=0.3),
+            uniform=TableErrors(
+                0.1, 0.2, {("sex",): 0.2}, pairs=0.1, correlation=0.3, scores={"sex": (0.5, 0.5)}
+            ),
             utility=(TargetUtility("sex", {"synthetic": Score(0.7, 0.6, 0.8)}),),
             regressions=(Regression("age ~ sex", {"private": (0.1,), "public": (0.2,)}),),
         ),
