@@ -536,10 +536,18 @@ class GraphOptions(Section):
         description="`grouped`: an asset check for each question about the synthetic table; `each`:"
         " one for each expectation",
     )
-    misfit: Misfit = Field(
-        default="warn",
-        description="what the check `domain_fits` does where the domain does not fit a private"
-        " column: `warn`, or `error`, which also blocks what depends on the synthetic table",
+    misfit: Misfit | None = Field(
+        default=None,
+        description="what follows if the domain does not fit a private column: the check"
+        " `domain_fits` says `warn`, or `error`, which also blocks what depends on the synthetic"
+        " table. With `public.previous_release`, `error` is the default: the release is certified,"
+        " then the check `may_be_drawn_on` fails, and the next partition is refused",
+    )
+    accept_misfit: list[str] = Field(
+        default=[],
+        description="partitions that the domain does not fit, and that later ones pass over: the"
+        " next is drawn on the one before, or on `first`; for `public.previous_release`",
+        examples=[["2026-03"]],
     )
     group: str | None = Field(
         default=None,

@@ -108,6 +108,10 @@ SENTENCES = {
     "recommended": "Use the mechanism {mechanism}, which is recommended here.",
     "plan": "Try another mechanism: jam-dagster plan compares them on public data.",
     "mechanisms": "Try another mechanism: jam-dagster mechanisms lists them.",
+    # The next partition, which is drawn on this one.
+    "domain_fits": "The domain fits the columns that were measured.",
+    "misfit_withheld": "The domain does not fit a column, which is withheld.",
+    "passed_over": "Later partitions pass over this one.",
     # The checks of the error.
     "error_known": "The workload error is known beyond its noise.",
     "better_than": "The domain fits, and the error is less than that of {table}.",

@@ -205,7 +205,7 @@ def build_release_checks(
     translate
         As its assets were built with: checks follow them to their keys, and so with ``tags``.
     **options
-        ``checks``, ``misfit`` and ``tags``, as in a release's file.
+        ``checks``, ``misfit``, ``accept_misfit`` and ``tags``, as in a release's file.
 
     Raises
     ------

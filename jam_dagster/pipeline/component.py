@@ -98,7 +98,8 @@ class SyntheticRelease(dg.Component, Configured):
     schedule: str | None = None
     executor: Executor = "in_process"
     checks: Checks = "grouped"
-    misfit: Misfit = "warn"
+    misfit: Misfit | None = None
+    accept_misfit: list[str] = field(default_factory=list)
     group: str | None = None
     owners: list[str] = field(default_factory=list)
     tags: dict[str, str] = field(default_factory=dict)

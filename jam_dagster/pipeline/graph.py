@@ -8,7 +8,7 @@ from typing import Any
 import dagster as dg
 
 from jam_dagster.errors import InputError, SpecificationError
-from jam_dagster.keys import GraphOptions
+from jam_dagster.keys import GraphOptions, Misfit
 from jam_dagster.mechanisms import MECHANISMS
 from jam_dagster.pipeline.assets.descriptions import (
     ASSETS,
@@ -60,10 +60,42 @@ class ReleaseGraph:
                 "children: a table named 'records' would be the asset synthetic_records, which has"
                 " their roots: give it another name."
             )
+        self._check_accepted()
         own = (LABEL_TAG, CHARGES_TAG, RESERVES_TAG)
         reserved = sorted(tag for tag in self.options.tags if tag in own)
         if reserved:
             raise SpecificationError(f"the release sets the tag {reserved[0]!r}: remove it.")
+
+    def _check_accepted(self) -> None:
+        accepted, partitions = self.options.accept_misfit, self.spec.partitions
+        if not accepted:
+            return
+        if self.spec.previous is None or partitions is None:
+            raise SpecificationError(
+                f"accept_misfit of release {self.spec.release} is for public.previous_release, in"
+                f" which partitions are drawn on earlier ones: remove it."
+            )
+        unknown = [one for one in accepted if not partitions.holds(one)]
+        if unknown:
+            raise SpecificationError(
+                f"accept_misfit names {unknown[0]!r}, which is no partition of release"
+                f" {self.spec.release}: name those that the domain does not fit."
+            )
+
+    @property
+    def misfit(self) -> Misfit:
+        """The consequence of a private column that the domain does not fit."""
+        return self.options.misfit or ("warn" if self.spec.previous is None else "error")
+
+    @property
+    def stops_at_misfit(self) -> bool:
+        """Whether no partition is drawn on one that the domain does not fit."""
+        return self.spec.previous is not None and self.misfit == "error"
+
+    @property
+    def blocks_at_misfit(self) -> bool:
+        """Whether a misfit blocks the assets that depend on the synthetic table."""
+        return self.spec.previous is None and self.misfit == "error"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -302,10 +334,16 @@ class ReleaseGraph:
         return [dg.AssetDep(self.key(PREVIOUS), partition_mapping=mapping)]
 
     def before(self, partition: str) -> str | None:
-        """Return the partition whose release a partition is drawn on; None: there is none."""
+        """Return the partition whose release a partition is drawn on; None: there is none.
+
+        Misfits that the file accepts are passed over.
+        """
         if self.spec.previous is None or self.spec.partitions is None:
             return None
-        return self.spec.partitions.before(partition)
+        found = self.spec.partitions.before(partition)
+        while found is not None and found in self.options.accept_misfit:
+            found = self.spec.partitions.before(found)
+        return found
 
     def describe_public(self, partition: str) -> str:
         """Return in words where a partition's public table comes from."""

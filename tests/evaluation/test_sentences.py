@@ -24,7 +24,8 @@ from jam_dagster.tables.domain.lookups import Lookup
 PUBLIC, UNIFORM = TABLES["public"], TABLES["uniform"]
 WIDE = Domain.from_sizes({"a": 2, "b": 30})
 # The checks of the pipeline have these as descriptions, and its tests look at them.
-OF_CHECKS = {"error_known", "better_than", "closer_than", "half"}
+OF_CHECKS = {"error_known", "better_than", "closer_than", "half", "domain_fits", "misfit_withheld"}
+OF_CHECKS |= {"passed_over"}
 # Names of errors, which are fields of others.
 NAMES = {"pairs", "association", "purpose", "correlation"}
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
+from jam_dagster.certificates import Certificate
 from jam_dagster.common.shown_text import one_line
 from jam_dagster.evaluation import (
     ExpectationResult,
@@ -24,7 +25,7 @@ from jam_dagster.evaluation.expectations.kinds import (
 )
 from jam_dagster.evaluation.sentences import TABLES, said
 from jam_dagster.pipeline.assets.assessment import verdict_on
-from jam_dagster.pipeline.assets.descriptions import CHILDREN, MECHANISM_RUN
+from jam_dagster.pipeline.assets.descriptions import CHILDREN, MECHANISM_RUN, PUBLIC_CODES
 from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.pipeline.launch import NO_CONFIG
 from jam_dagster.pipeline.markdown import literal
@@ -47,12 +48,14 @@ def release_checks(graph: ReleaseGraph) -> list[dg.AssetChecksDefinition]:
     checks += [_releasable(graph, name) for name in tables]
     if "workload_error" in graph.names:
         checks.append(_verdict(graph))
+    if graph.stops_at_misfit:
+        checks.append(_drawable(graph))
     return checks
 
 
 def _checks_of(graph: ReleaseGraph, name: str) -> Sequence[CheckGroup]:
     """Return the checks of a synthetic table that stand for expectations."""
-    domain, blocks = graph.spec.domain, graph.options.misfit == "error"
+    domain, blocks = graph.spec.domain, graph.blocks_at_misfit
     # A domain that is not known before the run, or must not be shown, has no expectations to name.
     known = None if domain.restricted else domain.declared
     if graph.options.checks == "grouped" or known is None:
@@ -119,7 +122,7 @@ def _expectations(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
         partition = graph.partition_of(context)
         made = made_release(graph, partition, mechanism_run, synthetic_records, inputs)
         validated, fits = made.checks, made.fits
-        if graph.options.misfit == "error":
+        if graph.blocks_at_misfit:
             validated = validated.with_blocking_misfits()
         path = _stored(graph, store, partition, mechanism_run, validated)
         found = {one.name: one for one in validated.results}
@@ -344,3 +347,45 @@ def _verdict(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
             )
 
     return verdict_checks
+
+
+def _drawable(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
+    """Build the check that fails where the next partition is refused.
+
+    It is a check of the certificate, so that everything is stored by then.
+    """
+    names = (MECHANISM_RUN, "synthetic_records", PUBLIC_CODES)
+
+    @dg.asset_check(
+        name="may_be_drawn_on",
+        asset=graph.key("release_certificate"),
+        description="The domain fits, so the next partition may be drawn on this release.",
+        blocking=True,
+        additional_ins=graph.ins(*names),
+        config_schema=NO_CONFIG,
+        partitions_def=graph.partitions_def,
+    )
+    def may_be_drawn_on(
+        context: dg.AssetCheckExecutionContext,
+        release_certificate: Certificate,
+        mechanism_run: ReleaseRun,
+        synthetic_records: TableFile,
+        public_discretized: Any,
+    ) -> dg.AssetCheckResult:
+        partition = graph.partition_of(context)
+        given = {PUBLIC_CODES: public_discretized}
+        made = made_release(graph, partition, mechanism_run, synthetic_records, given)
+        sentence, passed_over = misfit_sentence(made.fits), said("passed_over")
+        accepted = partition in graph.options.accept_misfit
+        if sentence and not graph.tells_data("synthetic_records"):
+            sentence = said("misfit_withheld")
+        elif sentence:
+            sentence = f"{sentence} {remedy_sentence(made.fits)}"
+        found = sentence or said("domain_fits")
+        return dg.AssetCheckResult(
+            passed=accepted or not sentence,
+            severity=dg.AssetCheckSeverity.ERROR,
+            description=literal(one_line(f"{passed_over} {found}" if accepted else found)),
+        )
+
+    return may_be_drawn_on

@@ -17,7 +17,10 @@ import numpy as np
 from jam_dagster.certificates.ledger_faults import withdrawal_in
 from jam_dagster.certificates.reliance import ancestor, reliance_faults
 from jam_dagster.certificates.table import RUN_ATTRIBUTE
+from jam_dagster.common.deferred import pd
 from jam_dagster.errors import InputError
+from jam_dagster.evaluation.domain_fit import misfit_sentence
+from jam_dagster.evaluation.sentences import said
 from jam_dagster.pipeline.assets.descriptions import (
     MECHANISM_RUN,
     PUBLIC_CODES,
@@ -27,6 +30,7 @@ from jam_dagster.pipeline.dagster_internals import PARTITION_NAME_TAG
 from jam_dagster.pipeline.graph import PREVIOUS
 from jam_dagster.pipeline.storage.formats import CERTIFICATE, RUN
 from jam_dagster.pipeline.storage.store_place import StorePlace
+from jam_dagster.release.documents import MadeRelease
 from jam_dagster.release.run import ReleaseRun
 from jam_dagster.tables import EncodedTable, encode
 from jam_dagster.tables.codes.encode import each_encoded
@@ -34,7 +38,6 @@ from jam_dagster.tables.codes.table import joined
 from jam_dagster.tables.sources.table_file import TableFile
 
 if TYPE_CHECKING:
-    import pandas as pd
     from upath import UPath
 
     from jam_dagster.pipeline.assets.step import ReleaseStep
@@ -70,6 +73,7 @@ def public_table(
     run, table, folder = _release(step, before)
     if ledger is not None:
         _check_reliance(step, run, folder, ledger)
+    _check_fits(step, run, folder)
     metadata["previous_partition"] = before
     metadata["previous_edition"] = run.release.release_id.edition
     quotable = graph.tells_data("public_discretized")
@@ -94,6 +98,7 @@ def check_release_before(
         return
     run, _, folder = _release(step, before)
     _check_reliance(step, run, folder, ledger)
+    _check_fits(step, run, folder)
 
 
 def check_public_codes(
@@ -130,10 +135,7 @@ def _check_reliance(
     graph = step.graph
     before = run.release.release_id.partition
     archive = StorePlace(step.archive, run.release.release_id, folder)
-    public = archive.public()
-    if public is None:
-        # Before the release had this setting, or in the store of another mechanism.
-        public = step.load(PUBLIC_CODES, before, EncodedTable)
+    public = _drawn_on(step, run, folder)
     store = step.store(MECHANISM_RUN)
     faults = reliance_faults(
         ledger,
@@ -154,6 +156,35 @@ def _check_reliance(
             f" {before} again, which costs nothing, or draw it as another edition first. Nothing"
             f" was charged."
         )
+
+
+def _drawn_on(step: ReleaseStep, run: ReleaseRun, folder: UPath) -> EncodedTable:
+    """Return the public table that the release of the partition before was drawn on."""
+    archive = StorePlace(step.archive, run.release.release_id, folder)
+    # Before the release had this setting, or in the store of another mechanism.
+    before = run.release.release_id.partition
+    return archive.public() or step.load(PUBLIC_CODES, before, EncodedTable)
+
+
+def _check_fits(step: ReleaseStep, run: ReleaseRun, folder: UPath) -> None:
+    """Raise if the domain does not fit the partition before: its table has lost a column.
+
+    That follows from released outcomes. The file alone accepts it: no launch, event or check does.
+    """
+    graph, before = step.graph, run.release.release_id.partition
+    if not graph.stops_at_misfit:
+        return
+    made = MadeRelease(graph.spec, run, pd.DataFrame(), public=_drawn_on(step, run, folder))
+    if (sentence := misfit_sentence(made.fits)) == "":
+        return
+    if not graph.tells_data("synthetic_records"):
+        sentence = said("misfit_withheld")
+    raise InputError(
+        f"Partition {step.partition} of release {graph.spec.release} is not drawn on the release of"
+        f" {before}. {sentence} Mend the table or the domain, and draw {before} as another edition;"
+        f" or let later partitions pass over it, by accept_misfit: [{before}] in the release's"
+        f" file. Nothing was charged."
+    )
 
 
 def _ancestor_faults(step: ReleaseStep, release_id: ReleaseId, ledger: Ledger) -> Iterator[str]:

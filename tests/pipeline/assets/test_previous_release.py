@@ -188,6 +188,86 @@ def test_a_partition_out_of_order_is_refused_before_anything_is_charged_or_opene
     assert months.bench.kinds() == []
 
 
+ALONE = {"mechanism": MechanismSpec("independent"), "workload": WorkloadSpec(degree=1)}
+"""Each column is measured by itself."""
+
+
+def lose_towns(months: Months, month: str) -> str:
+    """Give a month towns that the domain does not list, and return its table as it was."""
+    path = months.bench.home / f"private_{month}.csv"
+    text = path.read_text()
+    table = pd.read_csv(path)
+    table.assign(town="Oslo").to_csv(path, index=False)
+    return text
+
+
+@pytest.mark.slow
+def test_nothing_is_drawn_on_a_month_that_the_domain_does_not_fit(months: Months) -> None:
+    whole = lose_towns(months, JANUARY)
+    months.changes |= ALONE
+    drawn = up_to_synthetic("independent")
+    assert months.run(JANUARY, drawn).success
+    before = months.bench.events()
+    # Whoever may launch runs can report that a check has passed.
+    check = dg.AssetCheckEvaluation(
+        check_name="may_be_drawn_on",
+        asset_key=dg.AssetKey(["people", "release_certificate"]),
+        passed=True,
+        partition=JANUARY,
+    )
+    months.bench.instance.report_runless_asset_event(check)
+    for selection in (drawn, ["domain", "privacy_budget"]):
+        refused = failure(months.run(FEBRUARY, selection))
+        assert f"is not drawn on the release of {JANUARY}. The domain does not fit town" in refused
+        assert f"accept_misfit: [{JANUARY}]" in refused
+    assert months.bench.events() == before
+
+    # The file passes over January, so February is drawn on the survey.
+    accepted = months.run(FEBRUARY, drawn, accept_misfit=[JANUARY])
+    assert accepted.success, failure(accepted)
+    assert len(public_of(months, FEBRUARY)) == 200
+    # So is what says nothing of a misfit.
+    second = PrivacySpec(epsilon=2.0, edition="2")
+    (months.bench.home / f"private_{JANUARY}.csv").write_text(whole)
+    assert months.run(JANUARY, drawn, privacy=second).success
+    again = months.run(FEBRUARY, drawn, privacy=second)
+    assert again.success, failure(again)
+    assert told(again)["public_discretized"]["previous_edition"] == "2"
+
+
+@pytest.mark.slow
+def test_a_month_that_the_domain_does_not_fit_is_certified_and_stops(months: Months) -> None:
+    lose_towns(months, JANUARY)
+    months.changes |= ALONE
+    result = months.run(JANUARY)
+    assert not result.success
+    assert {"release_report", "release_certificate"} <= set(told(result))
+    found = {one.check_name: one for one in result.get_asset_check_evaluations()}
+    check = found["may_be_drawn_on"]
+    assert (check.passed, check.severity.value, check.blocking) == (False, "ERROR", True)
+    assert "The domain does not fit town. In town, 100.0%" in str(check.description)
+    assert found["domain_fits"].severity.value == "WARN"
+    # The file alone says otherwise, and nothing is made or paid again.
+    before = months.bench.events()
+    assert months.run(JANUARY, accept_misfit=[JANUARY]).success
+    assert [one.kind.value for one in months.bench.events()[len(before) :]] == []
+    assert months.run(JANUARY, misfit="warn").success
+
+
+def test_a_misfit_stops_a_chain_unless_the_file_says_otherwise(months: Months) -> None:
+    def blocking(**given: Any) -> set[str]:
+        checks = months.definitions(**given).asset_checks or ()
+        return {spec.name for one in checks for spec in one.check_specs if spec.blocking}
+
+    assert "may_be_drawn_on" in blocking()
+    assert blocking() == blocking(misfit="error") == blocking(misfit="warn") | {"may_be_drawn_on"}
+    with pytest.raises(SpecificationError, match="'2026-13', which is no partition of release"):
+        months.definitions(accept_misfit=[JANUARY, "2026-13"])
+    given = months.changes["public"].first
+    with pytest.raises(SpecificationError, match=r"is for public\.previous_release"):
+        months.definitions(public=given, accept_misfit=[JANUARY])
+
+
 @pytest.mark.slow
 def test_a_release_keeps_what_it_was_drawn_on(february: Months) -> None:
     drawn_on, synthetic = public_of(february, FEBRUARY), february.synthetic(FEBRUARY)
