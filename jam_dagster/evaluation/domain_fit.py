@@ -17,6 +17,7 @@ from jam_dagster.evaluation.released_marginals import released_marginal
 from jam_dagster.evaluation.sentences import listed, said
 from jam_dagster.tables.codes.public import PublicTables
 from jam_dagster.tables.domain.attributes import Caught
+from jam_dagster.tables.domain.children import ChildAttribute
 from jam_dagster.tables.domain.lookups import Lookup
 
 if TYPE_CHECKING:
@@ -122,13 +123,15 @@ class ColumnFit:
         """The key of the sentence that says how to mend the misfit; empty without one."""
         if self.misfit is None:
             return ""
+        column = self.attribute
+        column = column.child if isinstance(column, ChildAttribute) else column
         if self.misfit.caught in ("bound", "half"):
-            dates = self.attribute.dated and self.misfit.public is not None
+            dates = column.dated and self.misfit.public is not None
             return "shift" if dates else "widen"
         if self.misfit.caught == "other":
             return "list_values"
-        if self.attribute.unreadable == "missing":
-            return self.attribute.unread_remedy
+        if column.unreadable == "missing":
+            return "state_format" if column.binned else "list_or_empty"
         return "check_column"
 
     def sentence(self, cell: CatchAllShare) -> str:

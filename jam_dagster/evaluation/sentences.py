@@ -56,12 +56,13 @@ SENTENCES = {
     "half": "In {column}, {share:.1%} of the records are in {label}, one of the two bins.",
     "half_beside": "In {column}, {share:.1%} of the records are in {label}, one of the two bins, and {public:.1%} in the public table.",
     # How to mend a domain that does not fit.
-    "lost_values": "The synthetic table has lost these values, and no error counts that: marginals with such a column are left out.",
+    "lost_values": "The synthetic table has lost the values of these cells, and no error counts that: marginals with such a column are left out.",
     "mend": "Mend the domain from public knowledge, in another edition.",
     "widen": "Widen the bounds of {columns}.",
     "shift": "Shift the public table's dates to the private period, or widen the bounds of {columns}.",
     "list_values": "List the values of {columns}.",
-    "state_format": "State how the values of {columns} are written (format, or the source's decimal mark).",
+    "state_format": "Empty cells and values in another format both count as missing in {columns}: state the format (format, or the source's decimal mark), or leave the domain as it is if these cells are empty.",
+    "list_or_empty": "Empty cells and values that are not listed both count as missing in {columns}: list the values, or leave the domain as it is if these cells are empty.",
     "check_column": "Check or leave out {columns}.",
     # Notes.
     "remaining": "Over the other columns, the mean error is {ours} of {largest:g}.",

@@ -83,7 +83,7 @@ def test_values_that_do_not_fit_end_in_catch_all_cells() -> None:
             "Widen the bounds of year.",
         ),
         ("club", [0, 0, 1], "counted as rest", "List the values of club."),
-        ("kg", [0, 0, 1], "missing", "State how the values of kg are written"),
+        ("kg", [0, 0, 1], "missing", "count as missing in kg: state the format"),
     ],
 )
 def test_a_misfit_is_named_with_its_share_the_public_one_and_the_remedy(
@@ -253,6 +253,15 @@ def test_two_children_have_one_column_that_either_shows(slot: int) -> None:
     (lost,) = column_fits(released_of(slot, [0.0, 0.0, 0.5, 0.5]), PAIR, None)
     assert misfit_sentence([lost]).startswith("The domain does not fit persons.club.")
     assert remedy_sentence([lost]).endswith("List the values of persons.club.")
+
+
+def test_a_child_s_remedy_is_that_of_its_column() -> None:
+    link = Link("persons", "id", 3)
+    domain = Domain.from_sizes({"region": 2}).with_children(link, Domain((WEIGHT,)))
+    counts = np.array([0.0, 0.0, 0.6, 0.4]) * RECORDS
+    drawn = measured_round(0, ("persons.1.kg",), "private", counts, 10.0)
+    (lost,) = column_fits(transcript_of(domain, [drawn]), domain, None)
+    assert "count as missing in persons.kg: state the format" in remedy_sentence([lost])
 
 
 def test_a_child_s_share_is_of_the_roots_that_have_it() -> None:

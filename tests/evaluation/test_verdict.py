@@ -217,7 +217,7 @@ def test_beside_a_misfit_there_is_no_praise() -> None:
     assert not verdict.better
     assert not verdict.good
     assert "no error counts that" in verdict.notes[0]
-    assert "State how the values of kg are written" in verdict.notes[0]
+    assert "values in another format both count as missing in kg" in verdict.notes[0]
     # A sample of private records would have the values.
     errors = replace(noisy(0.02, 1.9, sigma=0.001), sample_equivalent=700)
     assert any("random sample" in one for one in verdict_of(errors).notes)

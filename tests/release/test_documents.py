@@ -53,7 +53,7 @@ def test_beside_a_private_column_that_does_not_read_there_is_no_praise() -> None
     assert "etter" not in " ".join(made.verdict.sentences)
     assert "are missing, and 0.0% in the public table." in made.verdict.headline
     (warning,) = (one for one in made.messages if one.startswith("Warning: The domain"))
-    assert "State how the values of kg are written" in warning
+    assert "values in another format both count as missing in kg" in warning
 
     # Labels of a domain from private data are not told.
     restricted = release(commas, replace(DOMAIN, identified_from="private"))

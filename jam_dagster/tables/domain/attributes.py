@@ -84,9 +84,6 @@ class Attribute(ABC):
     dated: ClassVar[bool] = False
     """Whether `shift` moves the values of a public table."""
 
-    unread_remedy: ClassVar[Literal["list_values", "state_format"]]
-    """How to mend a domain if most values of a column cannot be read."""
-
     def __post_init__(self) -> None:
         check_name(self.name)
         check_unreadable(self.name, self.unreadable, self.nullable)

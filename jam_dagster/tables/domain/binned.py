@@ -41,7 +41,6 @@ class BinnedAttribute(Attribute):
     within: Entries = ()
 
     binned = True
-    unread_remedy = "state_format"
 
     def __post_init__(self) -> None:
         super().__post_init__()

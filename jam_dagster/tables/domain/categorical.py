@@ -66,7 +66,6 @@ class CategoricalAttribute(Attribute):
     other: Value | None = None
 
     keys: ClassVar[tuple[str, ...]] = ("values", "other", "nullable", "unreadable", "dtype")
-    unread_remedy = "list_values"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -71,7 +71,6 @@ class ChildAttribute(Attribute):
     table: str
 
     keys = ()
-    unread_remedy = "list_values"
 
     @classmethod
     def of(cls, link: Link, child: Attribute, slot: int) -> Self:
