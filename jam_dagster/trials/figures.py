@@ -34,6 +34,9 @@ _PUBLIC_ROWS = Axis("public_records", "rows of the public table")
 _CELL = Axis("cell_max", "largest error of a cell")
 _SHARE = Axis("public_share", "share of rounds with public data", share=True)
 _SECONDS = Axis("seconds", "seconds")
+_AUC = Axis("tstr_auc", "area under the ROC curve", share=True)
+_PAIRS = Axis("pairs8", "mean error of pairs at eight groups (L1)")
+_CORRELATION = Axis("correlation", "mean error of rank correlations")
 
 _CAPTIONS = {
     "error_by_epsilon": "Mean error of the synthetic tables over the workload against epsilon, "
@@ -41,6 +44,12 @@ _CAPTIONS = {
     "max_error_by_epsilon": "L1 error of the worst marginal of the workload against epsilon.",
     "cell_max_by_epsilon": "Error of the worst counting query against epsilon, of all cells of the "
     "workload's marginals: the measure of the PMW^Pub and GEM papers.",
+    "auc_by_epsilon": "Area under the ROC curve of a logistic regression that learns from the "
+    "synthetic rows, on rows that are in neither table, or on the private ones, against epsilon.",
+    "pairs_by_epsilon": "Mean L1 error of all pairs of attributes at about eight groups of values "
+    "each, against epsilon.",
+    "correlation_by_epsilon": "Mean error of the rank correlations of ordered attributes, against "
+    "epsilon.",
     "best_setting_by_epsilon": "Mean error against epsilon, with the setting of least error at "
     "each epsilon: it is found by the private table itself, without a charge, as in the figures "
     "of the PMW^Pub and GEM papers, and no release reaches it.",
@@ -124,6 +133,11 @@ def figures(frame: pd.DataFrame) -> list[Figure]:
         draw("error_by_epsilon", points, levels=_levels(frame, "error_mean")),
         draw("max_error_by_epsilon", points, y=_LARGEST, levels=_levels(frame, "error_max")),
         draw("cell_max_by_epsilon", points, y=_CELL, levels=_levels(frame, "cell_max")),
+        draw("auc_by_epsilon", points, y=_AUC, levels=_levels(frame, "tstr_auc")),
+        draw("pairs_by_epsilon", points, y=_PAIRS, levels=_levels(frame, "pairs8")),
+        draw(
+            "correlation_by_epsilon", points, y=_CORRELATION, levels=_levels(frame, "correlation")
+        ),
         draw("best_setting_by_epsilon", _points(best)),
         draw("best_setting_cell_max_by_epsilon", _points(best_cells), y=_CELL),
         draw("sample_share_by_epsilon", points, y=_DRAWN),

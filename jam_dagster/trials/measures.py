@@ -17,7 +17,10 @@ from jam_dagster.errors import InputError
 from jam_dagster.trials.results import stages
 
 JUDGED = ("error_mean", "error_max", "sample_share")
-MEASURES = (*JUDGED, "cell_max", "seconds", "round_seconds", "public_share")
+USES = ("tstr_auc", "pairs8", "correlation")
+"""What a user does with the rows of a release."""
+
+MEASURES = (*JUDGED, *USES, "cell_max", "seconds", "round_seconds", "public_share")
 _SIZES = ("records", "public_records", "attributes")
 _TABLES = ("split", *_SIZES, "fingerprint")
 QUESTION = ("degree", "workload")

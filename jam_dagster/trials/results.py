@@ -29,7 +29,7 @@ _VERSION = b"1"
 
 _TEXTS = (
     "key kind mechanism label settings parameters split split_of workload noise seconds_by_stage "
-    "ended version machine date status message fingerprint"
+    "ended version machine date status message fingerprint tested_on"
 )
 _INTEGERS = (
     "records public_records attributes degree marginals seed rounds private_picks public_picks "
@@ -38,7 +38,8 @@ _INTEGERS = (
 _FLOATS = (
     "epsilon delta rho_budget rho_spent error_mean error_max sample_share searched_error_mean "
     "searched_error_max searched_sample_share model_error_mean model_error_max model_sample_share "
-    "cell_max cell_mean cell_rmse seconds cpu_seconds peak_memory_mb model_mb first_limit_mb "
+    "cell_max cell_mean cell_rmse pairs8 association correlation tstr_auc seconds cpu_seconds "
+    "peak_memory_mb model_mb first_limit_mb "
     "largest_model_mb sigma_least sigma_median sigma_most"
 )
 _COLUMNS = {
@@ -49,12 +50,15 @@ _COLUMNS = {
 """The columns. Errors are fractions of the records: of rows that were sampled alone, of the same
 rows after the search, and of the model; those of cells are of rows that were sampled alone, or of a
 model that samples none. `sample_share` is the size of a random sample of the private records with
-the same expected error, as a fraction of them. Memory is in 2^20 bytes, `settings`, `parameters`
-and `seconds_by_stage` are JSON, `seconds` and `cpu_seconds` are those of mechanism and sampling,
-and `status` is ``done`` or ``failed``, with a `message`. A round chooses from `first_candidates`
-(the first that chooses, within `first_limit_mb`), `last_candidates` or `most_candidates`, and the
-`sigma_` columns are of its private measurements, in counts. `fingerprint` is the split's, which
-holds of the private table its number of records only. Files of earlier versions lack columns."""
+the same expected error, as a fraction of them. `pairs8`, `association` and `correlation` are the
+errors of the rows that a release would have, see `PairErrors`; `tstr_auc` is the area under the ROC
+curve of a classifier that learns from them, `tested_on` held-out or private rows. Memory is in 2^20
+bytes, `settings`, `parameters` and `seconds_by_stage` are JSON, `seconds` and `cpu_seconds` are
+those of mechanism and sampling, and `status` is ``done`` or ``failed``, with a `message`. A round
+chooses from `first_candidates` (the first that chooses, within `first_limit_mb`), `last_candidates`
+or `most_candidates`, and the `sigma_` columns are of its private measurements, in counts.
+`fingerprint` is the split's, which holds of the private table its number of records only. Files of
+earlier versions lack columns."""
 
 COLUMNS = tuple(_COLUMNS)
 

@@ -39,13 +39,16 @@ HALVES = "halves of the public table"
 class Split:
     """A private and a public table over one domain, the public one None if there is none.
 
-    `of` is the name of the tables of which it may have fewer public rows.
+    `of` is the name of the tables of which it may have fewer public rows. Classifiers predict the
+    `target`, and are tested on `test`, rows that are in neither table, or else on the private ones.
     """
 
     name: str
     private: EncodedTable | RepeatedTable
     public: EncodedTable | None
     of: str = ""
+    target: str | None = None
+    test: EncodedTable | None = None
 
     @classmethod
     def halves(cls, table: EncodedTable, records: int, seed: int) -> Split:
@@ -165,7 +168,11 @@ class SplitFiles:
     all_private
         Whether the published public rows belong to the private table, and there is no public one.
     target
-        The attribute of the workload ``target``.
+        The attribute of the workload ``target``, which classifiers predict.
+    test
+        The name of a whole published table, or the text of a source. Classifiers are tested on its
+        rows that are in neither the private nor the public table; None, or if there are none: on
+        the private rows.
 
     Raises
     ------
@@ -181,6 +188,7 @@ class SplitFiles:
     public_rows: int | None = None
     all_private: bool = False
     target: str | None = None
+    test: str | None = None
 
     def __post_init__(self) -> None:
         if not self.name or not self.name.isprintable():
@@ -230,7 +238,8 @@ class SplitFiles:
         }
         if "name" not in given:
             raise SpecificationError("a split needs a name")
-        for key in set(given) & {"private", "public", "domain"}:
+        own = {"private", "public", "domain", *({"test"} if "private" in given else ())}
+        for key in set(given) & own:
             given[key] = absolute_paths(given[key], folder)
         return [cls(**given)]
 
@@ -277,7 +286,19 @@ class SplitFiles:
             raise InputError(
                 f"A table of the split {self.name!r} has no rows: give a table with rows."
             )
-        return Split(self.name, private, public, of=self.of or self.name)
+        tables = [one for one in (private, public) if one is not None]
+        test = None if self.test is None else _held_out(self._more_rows(private, data), tables)
+        name = self.of or self.name
+        test = None if test is None or not test.records else test
+        return Split(self.name, private, public, of=name, target=self.target, test=test)
+
+    def _more_rows(self, private: EncodedTable, data: Path | None) -> EncodedTable:
+        """Return the table of which some rows are in neither of the others."""
+        if self.private is not None:
+            return encode(source_from_config(str(self.test)).read(private=True), private.domain)
+        file, (part,) = _place(str(self.test), data, whole=True, tables={"whole": ("table",)})
+        rows = pd.read_csv(file.parent / f"{part}.csv")
+        return EncodedTable.from_frame(private.domain, rows)
 
     def _tables(self, data: Path | None) -> _Tables:
         if self.private is not None and self.domain is not None:
@@ -296,6 +317,21 @@ class SplitFiles:
 _Tables = tuple[EncodedTable, EncodedTable | None]
 
 
+def _held_out(whole: EncodedTable, tables: Sequence[EncodedTable]) -> EncodedTable:
+    """Return the rows of a table that are in no other one, each as often as it is there more."""
+    names = list(whole.domain.names)
+    rows = pd.DataFrame(dict(zip(names, whole.columns, strict=True)))
+    held = pd.concat(
+        [pd.DataFrame(dict(zip(names, one.columns, strict=True))) for one in tables],
+        ignore_index=True,
+    ).astype(rows.dtypes.to_dict())
+    # The first of equal rows are those that the others have.
+    counts = held.groupby(names, sort=False).size().rename("held").reset_index()
+    number = rows.groupby(names, sort=False).cumcount()
+    there = rows.merge(counts, how="left", on=names)["held"].fillna(0)
+    return whole.take(np.flatnonzero(number.to_numpy() >= there.to_numpy()))
+
+
 def _joined(one: EncodedTable, other: EncodedTable) -> EncodedTable:
     columns = zip(one.columns, other.columns, strict=True)
     return EncodedTable(one.domain, tuple(map(np.concatenate, columns)))
@@ -311,7 +347,13 @@ def _published(name: str, data: Path | None, *, whole: bool) -> _Tables:
     return tables[0], tables[1] if parts[1:] else None
 
 
-def _place(name: str, data: Path | None, *, whole: bool) -> tuple[Path, Sequence[str]]:
+def _place(
+    name: str,
+    data: Path | None,
+    *,
+    whole: bool,
+    tables: Mapping[str, tuple[str, ...]] | None = None,
+) -> tuple[Path, Sequence[str]]:
     """Return the domain file of a split, in ``paper/<name>`` or ``<name>``, and its tables' names.
 
     A split whose rows are all private may be one table in ``whole/<name>`` or ``<name>`` instead.
@@ -324,7 +366,9 @@ def _place(name: str, data: Path | None, *, whole: bool) -> tuple[Path, Sequence
             f"repository, with --data or the variable {FOLDER_VARIABLE}. "
             f"Without it there is {SIMULATED}, which is simulated."
         )
-    kinds = {"paper": ("priv", "pub")} | ({"whole": ("table",)} if whole else {})
+    kinds: dict[str, tuple[str, ...]] = {"paper": ("priv", "pub")}
+    kinds |= {"whole": ("table",)} if whole else {}
+    kinds = kinds if tables is None else dict(tables)
     known: set[str] = set()
     for kind, parts in kinds.items():
         for below in (Path(root) / kind, Path(root)):

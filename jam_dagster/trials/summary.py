@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from jam_dagster.common.files import OWNER_ONLY, write_whole
 from jam_dagster.trials.figures import Figure, figures
 from jam_dagster.trials.measures import (
+    USES,
     estimate_in_words,
     has_search,
     levels,
@@ -21,7 +22,7 @@ from jam_dagster.trials.measures import (
     workload_in_words,
 )
 from jam_dagster.trials.results import NOTICE
-from jam_dagster.trials.runs import BASELINES
+from jam_dagster.trials.runs import BASELINES, PRIOR_ROWS, PUBLIC_TABLE
 from jam_dagster.trials.tables import Table
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ def markdown(frame: pd.DataFrame, drawn: Sequence[Figure], *, search: bool) -> s
         split = str(panel)
         known = (f"{name}: {of[split]:.4f}" for name, of in baselines.items() if split in of)
         lines += ["", *_errors(split, own), "", "; ".join(known)]
+        lines += _uses(frame, split, own)
     if failed := failures(frame):
         lines += ["", "## Runs that failed", "", *(f"- {run}: {why}" for run, why in failed)]
     return "\n".join(lines).rstrip() + "\n"
@@ -128,6 +130,31 @@ def _errors(split: str, own: pd.DataFrame) -> Iterator[str]:
     head = ["mechanism", *(f"epsilon {one:g}" for one in epsilons)]
     lines = [_line(group, epsilons) for _, group in own.groupby("label", sort=False)]
     yield from Table("", [*head, "seconds", "seconds a round", "MB"], lines).markdown()
+
+
+def _uses(frame: pd.DataFrame, split: str, own: pd.DataFrame) -> list[str]:
+    """List next to the mean error what a user gets of the rows; nothing if it was not measured."""
+    head = ("error_mean", *USES)
+    if own[list(USES)].isna().all(axis=None):
+        return []
+    free = {name: levels(frame, name, "error_mean") for name in (PUBLIC_TABLE, PRIOR_ROWS)}
+    lines = [
+        [BASELINES[name], "", *(_number(levels(frame, name, one).get(split)) for one in head)]
+        for name, known in free.items()
+        if split in known
+    ]
+    for label, group in own.groupby("label", sort=False):
+        for row in means(group, ["split", "epsilon"], head):
+            values = [_number(row[one]) for one in head]
+            lines.append([str(label), f"{row['epsilon']:g}", *values])
+    tested = ", ".join(sorted(set(own["tested_on"].dropna())))
+    area = f"AUC on {tested}" if tested else "AUC"
+    columns = ["table", "epsilon", "mean error", area, "pairs at 8 groups", "rank correlations"]
+    return ["", *Table("", columns, lines).markdown()]
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None or value != value else f"{value:.4f}"
 
 
 def _line(group: pd.DataFrame, epsilons: Sequence[float]) -> list[str]:

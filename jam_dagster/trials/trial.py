@@ -23,8 +23,10 @@ from jam_dagster.common.operating_system import peak_memory_mb
 from jam_dagster.common.worker_processes import cores
 from jam_dagster.errors import InputError
 from jam_dagster.evaluation.best_mixture import best_mixture
+from jam_dagster.evaluation.coarse_pairs import CoarsePairs
 from jam_dagster.evaluation.independent_table import IndependentTable
 from jam_dagster.evaluation.sample_equivalent import SampleErrors, log_choose
+from jam_dagster.evaluation.utility import Classifier, can_classify
 from jam_dagster.evaluation.workload_error import table_errors
 from jam_dagster.mechanisms.loops.rows import finished
 from jam_dagster.models.row_search import search_rows
@@ -39,6 +41,7 @@ from jam_dagster.trials.runs import (
     TRUE_ONE_WAYS,
     Run,
 )
+from jam_dagster.trials.splits import RepeatedTable
 from jam_dagster.version import __version__
 
 if TYPE_CHECKING:
@@ -49,6 +52,9 @@ if TYPE_CHECKING:
 Judged = MarginalSource | IndependentTable
 
 _PROCESSORS = Path("/proc/cpuinfo")
+
+MOST_LEARNT = 100_000
+"""Rows that a classifier learns from at most; it learns no more from more."""
 
 MOST_SAMPLED = 1_000_000
 """Rows of a trial's table at most; more would hardly move its marginals."""
@@ -196,7 +202,36 @@ def _errors(split: Split, tables: Mapping[str, Judged], workload: Workload) -> R
         row[f"{prefix}error_mean"], row[f"{prefix}error_max"] = found.mean, found.maximum
         row[f"{prefix}sample_share"] = drawn.share(found.mean)
     judged_cells = tables.get("", next(iter(tables.values())))
-    return row | cell_errors(split.private, judged_cells, workload)
+    released = tables.get("searched_", judged_cells)
+    row |= cell_errors(split.private, judged_cells, workload)
+    return row | _relations(split, released) | _learnt(split, released)
+
+
+def _relations(split: Split, table: Judged) -> Row:
+    """Return how far the pairs of a table are from the private ones."""
+    (found,) = CoarsePairs.of(split.domain, split.public).apart(split.private, [table])
+    return {
+        "pairs8": found.pairs,
+        "association": found.association,
+        "correlation": found.correlation,
+    }
+
+
+def _learnt(split: Split, table: Judged) -> Row:
+    """Return how well a classifier predicts the split's target if it learns from a table."""
+    rows = split.private.table if isinstance(split.private, RepeatedTable) else split.private
+    tested = rows if split.test is None else split.test
+    if (
+        split.target not in split.domain.positions
+        or not isinstance(table, EncodedTable)
+        or not can_classify()
+    ):
+        return {}
+    most = table.take(np.arange(min(table.records, MOST_LEARNT)))
+    return {
+        "tstr_auc": Classifier.of(most, str(split.target)).area(tested),
+        "tested_on": "private rows" if split.test is None else "held-out rows",
+    }
 
 
 def machine_in_words() -> str:

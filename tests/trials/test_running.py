@@ -55,6 +55,10 @@ def test_a_grid_ends_in_a_row_a_run(data: Path, grid_file: Path, tmp_path: Path)
     # Rows that are closer to the model are those of another table.
     assert jam["searched_error_mean"] != jam["error_mean"]
     assert 0 < jam["rho_spent"] <= jam["rho_budget"]
+    # No target was named, and relations are measured of mechanisms and baselines alike.
+    assert jam["tstr_auc"] is None
+    assert all(0 <= row["pairs8"] <= 2 for row in rows)
+    assert by_name["public_prior_rows", None]["association"] >= 0
     # A table with more error is worth a smaller sample.
     assert (jam["sample_share"] < jam["searched_sample_share"]) == (
         jam["error_mean"] > jam["searched_error_mean"]

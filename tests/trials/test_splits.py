@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -10,7 +13,7 @@ import pytest
 
 from jam_dagster.errors import InputError
 from jam_dagster.tables import Domain, EncodedTable
-from jam_dagster.trials.splits import RepeatedTable, Split
+from jam_dagster.trials.splits import RepeatedTable, Split, SplitFiles
 
 
 def small_table(rows: int = 101) -> EncodedTable:
@@ -34,6 +37,35 @@ def test_halves_hold_every_record_once() -> None:
     assert halves.public is not None
     assert whole([halves.private.table, halves.public]) == whole([table])
     assert abs(halves.private.table.records - halves.public.records) == 1
+
+
+def test_rows_in_neither_table_are_held_out_each_as_often_as_it_is_there_more(
+    tmp_path: Path,
+) -> None:
+    table = small_table(200)
+    order = np.random.default_rng(2).permutation(200)
+    for name, rows in (("priv", order[:120]), ("pub", order[120:150]), ("more", order)):
+        frame = pd.DataFrame(dict(zip("ab", table.take(rows).columns, strict=True)))
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+    (tmp_path / "domain.json").write_text('{"a": 2, "b": 3}')
+    texts = {name: str(tmp_path / f"{name}.csv") for name in ("priv", "pub", "more")}
+    files = SplitFiles(
+        "own",
+        private=texts["priv"],
+        public=texts["pub"],
+        domain=str(tmp_path / "domain.json"),
+        target="a",
+        test=texts["more"],
+    )
+    split = files.load()
+
+    assert split.target == "a"
+    assert split.test is not None
+    held = [tuple(row) for row in table.take(order[150:]).to_frame().to_numpy()]
+    found = [tuple(row) for row in split.test.to_frame().to_numpy()]
+    assert Counter(found) == Counter(held)
+    # A table without any further row tests nothing.
+    assert replace(files, test=texts["priv"]).load().test is None
 
 
 def test_seeds_split_differently_and_repeat() -> None:
