@@ -62,7 +62,6 @@ def tables() -> dict[str, Table]:
     marriages = fair.load_pandas().data
     marriages = marriages.assign(had=(marriages["affairs"] > 0).astype(int)).drop(columns="affairs")
     visits = randhie.load_pandas().data
-    visits = visits.assign(visited=(visits["mdvis"] > 0).astype(int))
     tumours = load_breast_cancer(as_frame=True).frame
     kept = [*[name for name in tumours if name.startswith("mean ")], "target"]
     return {
@@ -78,7 +77,7 @@ def tables() -> dict[str, Table]:
         "marriages": Table(
             marriages, "age", "rate_marriage", ("age", "yrs_married", "religious"), "had"
         ),
-        "visits": Table(visits, "disea", "mdvis", ("lncoins", "disea", "physlm"), "visited"),
+        "visits": Table(visits, "disea", "mdvis", ("lncoins", "disea", "physlm")),
         "tumours": Table(
             tumours[kept], "mean area", "mean radius", ("mean texture", "mean concavity"), "target"
         ),

@@ -18,7 +18,7 @@ from jam_dagster.trials.results import stages
 
 JUDGED = ("error_mean", "error_max", "sample_share")
 USES = ("tstr_auc", "pairs8", "correlation")
-"""What a user does with the rows of a release."""
+"""Measures of what a user does with the rows of a release."""
 
 MEASURES = (*JUDGED, *USES, "cell_max", "seconds", "round_seconds", "public_share")
 _SIZES = ("records", "public_records", "attributes")
