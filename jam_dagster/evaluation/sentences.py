@@ -82,6 +82,7 @@ SENTENCES = {
     "further_in": "It is further from the private table in {line} than the public table is: {ours_there} against {theirs_there}.",
     "relation_lost": "{pairs} are related in the public table, and hardly in the synthetic one: no private measurement covers them.",
     "scored": "A classifier of {target} that learns from the synthetic rows has an area under the ROC curve of {ours} on private records; one that learns from {table}, {theirs}.",
+    "held_out": "A classifier of {target} that learns from the synthetic rows has an area under the ROC curve of {ours:.3f} on held-out public rows; one that learns from the other public rows, {theirs:.3f}. Private records tested nothing.",
     "measured": "The release names no purpose, so trust it for the marginals that were measured privately: {marginals}.",
     "measured_alone": "The release names no purpose, and only single columns were measured privately: relations are those of {table}.",
     # Statistics.

@@ -139,6 +139,7 @@ def verdict_of(
     apart: PairErrors | None = None,
     lost: Sequence[str] = (),
     measured: Sequence[str] | None = None,
+    held_out: Mapping[str, tuple[float, float]] | None = None,
 ) -> Verdict:
     """Judge a release by its errors, its checks and what was paid for.
 
@@ -169,6 +170,9 @@ def verdict_of(
     measured
         The marginals of two attributes or more that were measured privately, of a release that
         names no purpose; None: it names one, or they may not be shown.
+    held_out
+        By target the areas under the ROC curve on held-out public rows, of a classifier that learns
+        from the synthetic rows, and of one that learns from the other public rows.
     """
     rules = [one for one in checks if "rule" in one.metadata]
     checks = [one for one in checks if "rule" not in one.metadata]
@@ -205,6 +209,8 @@ def verdict_of(
     if lost:
         notes.append(_said("relation_lost", pairs=listed(lost)))
     notes += [] if errors is None else _scored_sentences(errors)
+    for target, (ours, theirs) in (held_out or {}).items():
+        notes.append(_said("held_out", target=target, ours=ours, theirs=theirs))
     if measured:
         notes.append(_said("measured", marginals=listed(measured)))
     elif measured is not None:

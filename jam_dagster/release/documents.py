@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from jam_dagster.certificates.issue import sha256_of
 from jam_dagster.common.choices import recommended
 from jam_dagster.common.redaction import keep_details
@@ -14,6 +16,7 @@ from jam_dagster.evaluation.bounds.error_bounds import has_bounds
 from jam_dagster.evaluation.coarse_pairs import CoarsePairs, PairErrors
 from jam_dagster.evaluation.columns_and_pairs import columns_and_pairs
 from jam_dagster.evaluation.domain_fit import ColumnFit, column_fits
+from jam_dagster.evaluation.utility import Classifier, can_classify
 from jam_dagster.evaluation.workload_error import judged_workload, uniform_distance
 from jam_dagster.mechanisms.registry import title_of
 from jam_dagster.release.run import ReleaseRun
@@ -21,6 +24,7 @@ from jam_dagster.tables import Clique, EncodedTable, MarginalSource, encode
 from jam_dagster.tables.codes.block_counts import can_be_counted
 from jam_dagster.tables.codes.encode import each_encoded
 from jam_dagster.tables.codes.marginals import PackedCounts
+from jam_dagster.tables.codes.purpose import targets
 from jam_dagster.tables.codes.roots import encode_two
 from jam_dagster.tables.codes.table import counts_or_codes
 from jam_dagster.tables.sources.public import encoded_tables
@@ -191,7 +195,30 @@ class MadeRelease:
             apart=apart,
             lost=lost,
             measured=self._measured(left_out) if measured else None,
+            held_out=None if exact else self._held_out(),
         )
+
+    def _held_out(self) -> dict[str, tuple[float, float]]:
+        """Return how well each target is predicted on public rows, if no private record tested it.
+
+        Half of the public rows is held out, by a fixed seed. Nothing private is read.
+        """
+        counts, public, domain = self.counts, self.public, self.run.model.domain
+        ours = None if self.error is None else self.error.synthetic
+        wanted = [one for one in targets(self.spec.purpose) if not ours or one not in ours.scores]
+        if not isinstance(counts, EncodedTable) or not isinstance(public, EncodedTable):
+            return {}
+        if not wanted or domain.restricted or not can_classify():
+            return {}
+        order = np.random.default_rng(0).permutation(public.records)
+        learnt, tested = (public.take(half) for half in np.array_split(order, 2))
+        return {
+            target: (
+                Classifier.of(counts, target).area(tested),
+                Classifier.of(learnt, target).area(tested),
+            )
+            for target in (wanted if tested.records else ())
+        }
 
     def _measured(self, left_out: Sequence[str]) -> list[str] | None:
         """Return the measured marginals; None if they serve a purpose or may not be shown."""

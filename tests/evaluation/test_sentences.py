@@ -187,6 +187,10 @@ CASES: dict[str, tuple[Verdict, dict[str, object]]] = {
         verdict_of(scored(0.9, 0.5)),
         {"target": "ill", "table": PUBLIC, "ours": "0.900 ± 0.000", "theirs": "0.500 ± 0.000"},
     ),
+    "held_out": (
+        verdict_of(None, held_out={"ill": (0.8, 0.9)}),
+        {"target": "ill", "ours": 0.8, "theirs": 0.9},
+    ),
     "classifier": (verdict_of(scored(0.5, 0.9)), {"target": "ill"}),
     "unknown": (verdict_of(scored(0.9, 0.5, 0.3)), {}),
     "measured": (verdict_of(exact(0.1), measured=["a x b"]), {"marginals": "a x b"}),

@@ -65,3 +65,28 @@ def test_a_domain_that_fits_is_not_remarked_upon() -> None:
     made = release(table(2000, seed=0), DOMAIN)
     assert made.verdict.misfits == made.errors.left_out == ()
     assert "does not fit" not in " ".join([*made.messages, *made.verdict.sentences])
+
+
+def test_a_target_that_no_private_record_tested_is_tested_on_public_rows() -> None:
+    rng = np.random.default_rng(0)
+
+    def couples(rows: int) -> pd.DataFrame:
+        one = rng.choice(["a", "b"], rows)
+        other = np.where(rng.random(rows) < 0.9, one, rng.choice(["a", "b"], rows))
+        return pd.DataFrame({"one": one, "other": other})
+
+    private, public = couples(800), couples(400)
+    domain = Domain.from_dict(
+        {"attributes": {name: {"values": ["a", "b"]} for name in ("one", "other")}}
+    )
+    options = {"domain": domain, "epsilon": 5.0, "noise": "numpy", "seed": 1}
+    purpose = [{"target": "other"}]
+    off, paid = (
+        jam.synthesize(private, public, purpose=purpose, evaluation_mode=mode, **options).verdict
+        for mode in ("off", "private")
+    )
+
+    (said,) = (one for one in off.notes if "held-out public rows" in one)
+    assert "Private records tested nothing" in said
+    assert not any("held-out public rows" in one for one in paid.notes)
+    assert sum("on private records" in one for one in paid.notes) == 2
