@@ -56,7 +56,7 @@ SENTENCES = {
     "half": "In {column}, {share:.1%} of the records are in {label}, one of the two bins.",
     "half_beside": "In {column}, {share:.1%} of the records are in {label}, one of the two bins, and {public:.1%} in the public table.",
     # How to mend a domain that does not fit.
-    "lost_values": "The synthetic table has lost the values of these cells, and no error counts that: marginals with such a column are left out.",
+    "lost_values": "The synthetic table has lost the values of these cells, if they have any, and no error counts that: marginals with such a column are left out.",
     "mend": "Mend the domain from public knowledge, in another edition.",
     "widen": "Widen the bounds of {columns}.",
     "shift": "Shift the public table's dates to the private period, or widen the bounds of {columns}.",

@@ -221,15 +221,19 @@ class MadeRelease:
         }
 
     def _measured(self, left_out: Sequence[str]) -> list[str] | None:
-        """Return the measured marginals; None if they serve a purpose or may not be shown."""
+        """Return the measured marginals; None if they serve a purpose or may not be shown.
+
+        It is None too if all have a column that is left out: these say nothing of the others.
+        """
         domain = self.run.model.domain
         if domain.restricted or self.spec.workload.build(domain).purpose:
             return None
         measurements = self.run.transcript.measurements
         names = {one.name for one in domain.attributes if one.column in left_out}
         private = (one.clique for one in measurements if one.source == "private")
-        cliques = [one for one in private if names.isdisjoint(one)]
-        return [" x ".join(one) for one in dict.fromkeys(cliques) if len(one) > 1]
+        cliques = [one for one in dict.fromkeys(private) if len(one) > 1]
+        kept = [" x ".join(one) for one in cliques if names.isdisjoint(one)]
+        return kept if kept or not cliques else None
 
     def _beside_public(self, left_out: Sequence[str]) -> tuple[PairErrors | None, list[str]]:
         """Return how far the table is from the public one, and the relations that it has lost.

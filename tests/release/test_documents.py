@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -32,15 +33,10 @@ def table(rows: int, seed: int) -> pd.DataFrame:
     return pd.DataFrame({"kg": kg, "sex": rng.choice(["f", "m"], rows)})
 
 
-def release(private: pd.DataFrame, domain: Domain) -> jam.FrameRelease:
+def release(private: pd.DataFrame, domain: Domain, **given: Any) -> jam.FrameRelease:
+    settings = {"degree": 1, "mechanism": "independent", **given}
     return jam.synthesize(
-        private,
-        table(500, seed=1),
-        domain=domain,
-        epsilon=5.0,
-        degree=1,
-        mechanism="independent",
-        noise="numpy",
+        private, table(500, seed=1), domain=domain, epsilon=5.0, noise="numpy", **settings
     )
 
 
@@ -54,6 +50,13 @@ def test_beside_a_private_column_that_does_not_read_there_is_no_praise() -> None
     assert "are missing, and 0.0% in the public table." in made.verdict.headline
     (warning,) = (one for one in made.messages if one.startswith("Warning: The domain"))
     assert "values in another format both count as missing in kg" in warning
+
+    # The only pair that was measured has the column.
+    pair = release(commas, DOMAIN, degree=2, mechanism="mst")
+    assert pair.verdict.misfits == ("kg",)
+    assert not any("measured privately" in one for one in pair.verdict.notes)
+    whole = release(private, DOMAIN, degree=2, mechanism="mst")
+    assert any("measured privately: kg x sex" in one for one in whole.verdict.notes)
 
     # Labels of a domain from private data are not told.
     restricted = release(commas, replace(DOMAIN, identified_from="private"))
