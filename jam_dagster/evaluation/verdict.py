@@ -352,12 +352,15 @@ def _scored_sentences(errors: WorkloadErrors) -> list[str]:
     ours = errors.synthetic
     made, sigma = [], errors.sigma
     for target, shares in () if ours is None else ours.scores.items():
-        for name in ("public", "prior"):
-            other = getattr(errors, name)
-            if other is not None and target in other.scores:
-                areas = (area(shares, sigma), area(other.scores[target], sigma))
-                texts = dict(zip(("ours", "theirs"), map(_area_text, areas), strict=True))
-                made.append(_said("scored", target=target, table=TABLES[name], **texts))
+        others = [
+            _said(
+                "learnt_from", table=TABLES[name], area=_area_text(area(one.scores[target], sigma))
+            )
+            for name in ("public", "prior")
+            if (one := getattr(errors, name)) is not None and target in one.scores
+        ]
+        mine = _area_text(area(shares, sigma))
+        made.append(_said("scored", target=target, ours=mine, others="".join(others)))
     return made
 
 
@@ -399,7 +402,9 @@ def _beside(
         key = "better_by" if difference < 0 else "worse_times" if share > 1.0 else "worse_by"
         part = f"{share:.0%}" if share >= 0.005 else f"{100.0 * share:.1g}%"
         headline = _said(key, table=TABLES[other], share=part, times=1.0 + share, **means)
-    explained = _said("noise_explains" if outcome == "undecided" else "noise_does_not")
+    explained = _said(
+        "noise_explains" if outcome == "undecided" else "noise_does_not", table=TABLES[other]
+    )
     statistic = _said("difference" if margin else "difference_exact", **_texts(difference, margin))
     if outcome == "worse" and other == "public":
         advice = (_said("use_public"), *advice)

@@ -173,8 +173,8 @@ CASES: dict[str, tuple[Verdict, dict[str, object]]] = {
     "check_column": (fitted(like(0.1, "missing", attribute=DAYS)), {"columns": "day"}),
     "remaining": (without_kg(None), {"ours": "0.100"}),
     "remaining_beside": (without_kg(0.5), MEANS),
-    "noise_explains": (verdict_of(noisy(0.3, 0.305)), {}),
-    "noise_does_not": (verdict_of(noisy(0.1)), {}),
+    "noise_explains": (verdict_of(noisy(0.3, 0.305)), {"table": PUBLIC}),
+    "noise_does_not": (verdict_of(noisy(0.1)), {"table": PUBLIC}),
     "uniform_further": (verdict_of(exact(0.2, None), uniform=1.5), {}),
     "uniform_close": (verdict_of(exact(0.9, None), uniform=1.0), {}),
     "clipped_counts": (verdict_of(exact(0.1), clipped={"b": 0.6}), {}),
@@ -185,8 +185,13 @@ CASES: dict[str, tuple[Verdict, dict[str, object]]] = {
     "relation_lost": (verdict_of(exact(0.1), lost=["a x b"]), {"pairs": "a x b"}),
     "scored": (
         verdict_of(scored(0.9, 0.5)),
-        {"target": "ill", "table": PUBLIC, "ours": "0.900 ± 0.000", "theirs": "0.500 ± 0.000"},
+        {
+            "target": "ill",
+            "ours": "0.900 ± 0.000",
+            "others": f", 0.500 ± 0.000 if from {PUBLIC}",
+        },
     ),
+    "learnt_from": (verdict_of(scored(0.9, 0.5)), {"area": "0.500 ± 0.000", "table": PUBLIC}),
     "held_out": (
         verdict_of(None, held_out={"ill": (0.8, 0.9)}),
         {"target": "ill", "ours": 0.8, "theirs": 0.9},

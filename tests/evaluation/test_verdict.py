@@ -67,7 +67,9 @@ def test_the_headline_says_by_how_much() -> None:
         "Better than the public table: mean error 0.070 ± 0.002 against 0.280 ± 0.002, 75% less."
     )
     assert "-0.210 within ±0.003, with a confidence of 95%" in better.statistics[0]
-    assert better.notes == ("The noise of the errors does not explain the difference.",)
+    assert better.notes == (
+        "The noise of the errors does not explain the difference from the public table.",
+    )
     assert better.good
     assert better.known
     assert better.advice == ()
