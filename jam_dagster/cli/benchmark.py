@@ -119,7 +119,7 @@ def run(
         splits=split or (), mechanisms=mechanism or (), epsilons=epsilon or (), seeds=seeds
     )
     # A split that the caller names is never left out.
-    chosen = chosen if split else chosen.at_hand(data)
+    chosen = chosen.at_hand(data, requested=bool(split))
     for name, reason in chosen.missing.items():
         console.print(f"{name} is left out: {reason}", soft_wrap=True)
     if out.suffix != ".parquet":

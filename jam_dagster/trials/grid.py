@@ -146,15 +146,20 @@ class Grid(_GridFile):
     preset: bool = False
     missing: dict[str, str] = {}
 
-    def at_hand(self, data: Path | None = None) -> Grid:
-        """Return a preset without the splits that the folder of published tables lacks.
+    def at_hand(self, data: Path | None = None, *, requested: bool = False) -> Grid:
+        """Return a preset without what the folder of published tables lacks.
 
+        A split whose test is not there is tested on its private rows. A split that was requested
+        by its name is never left out.
         A grid of one's own is returned as it is: a split that is not there is an error.
         """
         if not self.preset:
             return self
-        reasons = {one.name: one.missing(data) for one in self.splits}
-        return self.changed(missing={name: why for name, why in reasons.items() if why})
+        reasons = {} if requested else {one.name: one.missing(data) for one in self.splits}
+        return self.changed(
+            splits=[one.with_test_at_hand(data) for one in self.splits],
+            missing={name: why for name, why in reasons.items() if why},
+        )
 
     def narrowed(
         self,

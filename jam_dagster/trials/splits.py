@@ -208,6 +208,11 @@ class SplitFiles:
                 f"all_private of the split {self.name!r} is for published tables, without "
                 "public_rows."
             )
+        if self.test is not None and self.target is None:
+            raise SpecificationError(
+                f"the split {self.name!r} has a test and no target: name the attribute that "
+                "classifiers predict."
+            )
         if self.public_rows is not None and self.public_rows < 1:
             raise SpecificationError(
                 f"public_rows of the split {self.name!r} must be at least 1, got {self.public_rows}"
@@ -264,6 +269,16 @@ class SplitFiles:
             return str(error)
         return None
 
+    def with_test_at_hand(self, data: Path | None = None) -> SplitFiles:
+        """Return the split without its test, if that is a published table that is not there."""
+        if self.test is None or self.private is not None or self.missing(data):
+            return self
+        try:
+            _place(self.test, data, whole=True, tables=_WHOLE)
+        except SourceError:
+            return replace(self, test=None)
+        return self
+
     def load(self, data: Path | None = None) -> Split:
         """Read the tables, below the folder of published ones (that of JAM_DATA if not given)."""
         # Libraries' errors about an unreadable file may quote it.
@@ -286,6 +301,11 @@ class SplitFiles:
             raise InputError(
                 f"A table of the split {self.name!r} has no rows: give a table with rows."
             )
+        if self.target is not None and self.target not in private.domain.positions:
+            raise SpecificationError(
+                f"The split {self.name!r} does not have its target {self.target!r} among "
+                f"{', '.join(private.domain.names)}."
+            )
         tables = [one for one in (private, public) if one is not None]
         test = None if self.test is None else _held_out(self._more_rows(private, data), tables)
         name = self.of or self.name
@@ -296,7 +316,7 @@ class SplitFiles:
         """Return the table of which some rows are in neither of the others."""
         if self.private is not None:
             return encode(source_from_config(str(self.test)).read(private=True), private.domain)
-        file, (part,) = _place(str(self.test), data, whole=True, tables={"whole": ("table",)})
+        file, (part,) = _place(str(self.test), data, whole=True, tables=_WHOLE)
         rows = pd.read_csv(file.parent / f"{part}.csv")
         return EncodedTable.from_frame(private.domain, rows)
 
@@ -314,6 +334,7 @@ class SplitFiles:
         return _published(self._published_name, data, whole=self.all_private)
 
 
+_WHOLE: Mapping[str, tuple[str, ...]] = {"whole": ("table",)}
 _Tables = tuple[EncodedTable, EncodedTable | None]
 
 
@@ -367,7 +388,7 @@ def _place(
             f"Without it there is {SIMULATED}, which is simulated."
         )
     kinds: dict[str, tuple[str, ...]] = {"paper": ("priv", "pub")}
-    kinds |= {"whole": ("table",)} if whole else {}
+    kinds |= _WHOLE if whole else {}
     kinds = kinds if tables is None else dict(tables)
     known: set[str] = set()
     for kind, parts in kinds.items():

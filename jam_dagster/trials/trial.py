@@ -221,15 +221,11 @@ def _learnt(split: Split, table: Judged) -> Row:
     """Return how well a classifier predicts the split's target if it learns from a table."""
     rows = split.private.table if isinstance(split.private, RepeatedTable) else split.private
     tested = rows if split.test is None else split.test
-    if (
-        split.target not in split.domain.positions
-        or not isinstance(table, EncodedTable)
-        or not can_classify()
-    ):
-        return {}
+    if split.target is None or not isinstance(table, EncodedTable) or not can_classify():
+        return {"tstr_auc": None, "tested_on": None}
     most = table.take(np.arange(min(table.records, MOST_LEARNT)))
     return {
-        "tstr_auc": Classifier.of(most, str(split.target)).area(tested),
+        "tstr_auc": Classifier.of(most, split.target).area(tested),
         "tested_on": "private rows" if split.test is None else "held-out rows",
     }
 
