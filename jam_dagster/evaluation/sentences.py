@@ -82,6 +82,7 @@ SENTENCES = {
     "further_in": "It is further from the private table in {line} than the public table is: {ours_there} against {theirs_there}.",
     "relation_lost": "{pairs} are related in the public table, and hardly in the synthetic one: no private measurement covers them.",
     "scored": "A classifier of {target} has an area under the ROC curve of {ours} on private records if it learns from the synthetic rows{others}.",
+    "scores_hidden": "Noise hides how well a classifier of {target} that learns from the synthetic rows predicts private records.",
     "learnt_from": ", {area} if from {table}",
     "held_out": "A classifier of {target} that learns from the synthetic rows has an area under the ROC curve of {ours:.3f} on held-out public rows; one that learns from the other public rows, {theirs:.3f}. Private records tested nothing.",
     "measured": "The release names no purpose, so trust it for the marginals that were measured privately: {marginals}.",

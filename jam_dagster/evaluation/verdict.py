@@ -359,8 +359,9 @@ def _scored_sentences(errors: WorkloadErrors) -> list[str]:
             for name in ("public", "prior")
             if (one := getattr(errors, name)) is not None and target in one.scores
         ]
-        mine = _area_text(area(shares, sigma))
-        made.append(_said("scored", target=target, ours=mine, others="".join(others)))
+        mine = area(shares, sigma)
+        texts = {"target": target, "ours": _area_text(mine), "others": "".join(others)}
+        made.append(_said("scores_hidden" if mine is None else "scored", **texts))
     return made
 
 

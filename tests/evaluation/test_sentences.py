@@ -197,7 +197,13 @@ CASES: dict[str, tuple[Verdict, dict[str, object]]] = {
         {"target": "ill", "ours": 0.8, "theirs": 0.9},
     ),
     "classifier": (verdict_of(scored(0.5, 0.9)), {"target": "ill"}),
-    "unknown": (verdict_of(scored(0.9, 0.5, 0.3)), {}),
+    "scores_hidden": (verdict_of(scored(0.9, 0.5, 0.3)), {"target": "ill"}),
+    "unknown": (
+        verdict_of(
+            replace(scored(0.9, 0.5), public=TableErrors(0.5, scores={"ill": (1.0, *[0.0] * 19)}))
+        ),
+        {},
+    ),
     "measured": (verdict_of(exact(0.1), measured=["a x b"]), {"marginals": "a x b"}),
     "measured_alone": (verdict_of(exact(0.1), measured=[]), {"table": PUBLIC}),
     "gain": (
