@@ -200,13 +200,15 @@ def _ancestor_faults(step: ReleaseStep, release_id: ReleaseId, ledger: Ledger) -
 def ancestors(step: ReleaseStep, release_id: ReleaseId, ledger: Ledger) -> Iterator[ReleaseId]:
     """Yield the releases that a release was drawn on, one on the other, the latest first."""
     graph, found = step.graph, release_id
-    while (before := graph.before(found.partition)) is not None:
+    while True:
         folder = step.store(MECHANISM_RUN).beside(
             graph.key(MECHANISM_RUN), found.partition, RUN.suffix
         )
+        archive = StorePlace(step.archive, found, folder)
+        before = archive.drawn_on(graph.before(found.partition))
         # Before the release had this setting, partitions were drawn on the given table.
-        earlier = ancestor(ledger, found, before)
-        if earlier is None or not StorePlace(step.archive, found, folder).keeps_public:
+        earlier = None if before is None else ancestor(ledger, found, before)
+        if earlier is None or not archive.keeps_public:
             return
         found = earlier
         yield found
@@ -219,12 +221,14 @@ def drawn_on(step: ReleaseStep, domain: Domain) -> tuple[str, bool]:
     """
     graph = step.graph
     partition = step.partition
-    if graph.before(partition) is None:
+    if graph.spec.previous is None:
         return graph.describe_public(partition), False
-    archive = _archive(step, domain)
-    if archive is not None and archive.has_drawn and not archive.keeps_public:
+    archive, before = _archive(step, domain), graph.before(partition)
+    if archive is not None and archive.has_drawn:
+        before = archive.drawn_on(before) if archive.keeps_public else None
+    if before is None:
         return graph.source(PUBLIC_RECORDS, partition).describe(), False
-    return graph.describe_public(partition), True
+    return graph.spec.previous.describe(before), True
 
 
 def report_release(step: ReleaseStep, run: ReleaseRun) -> None:

@@ -92,6 +92,7 @@ class ReleaseStep:
             spec=spec,
             domain=domain,
             stores=stores,
+            before=self.graph.before(self.partition),
         )
 
     def checked_source(self, name: str) -> Source:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING
 
+from jam_dagster.common.json_text import parse_json
 from jam_dagster.pipeline.storage.formats import CODES
 from jam_dagster.privacy.private_store import BINDING_FILE, failure_of
 from jam_dagster.release.place import (
@@ -46,10 +48,12 @@ class StorePlace(FilePlace):
         spec: ReleaseSpec | None = None,
         domain: Domain | None = None,
         stores: tuple[ReleaseStore, ...] = (),
+        before: str | None = None,
     ) -> None:
         root = store.plain(store.path_of(release_id.release, "archive", archive_name(release_id)))
         self._store, self._run_store, self._private_store = store, run_store or store, private
         self._public: UPath = CODES.path(root / "public")
+        self._before, self._before_file = before, root / "before.json"
         super().__init__(
             root,
             release_id,
@@ -98,11 +102,22 @@ class StorePlace(FilePlace):
         if not drawn and self._spec is not None and self._spec.previous is not None and data.public:
             with self.modes():
                 CODES.write(data.public[""], self._public)
+            self._write(self._before_file, json.dumps({"partition": self._before}).encode())
 
     @property
     def keeps_public(self) -> bool:
         """Whether the public table that the release was drawn on is kept here."""
         return self.has_drawn and bool(self._public.exists())
+
+    def drawn_on(self, configured: str | None) -> str | None:
+        """Return the partition that the release was drawn on, whatever the file says by now.
+
+        It is the configured one if none is noted here; None: the given table.
+        """
+        if not self._before_file.exists():
+            return configured
+        noted: str | None = parse_json(self._before_file.read_text())["partition"]
+        return noted
 
     def public(self) -> EncodedTable | None:
         """Return the public table that the release was drawn on, if it is kept here."""
