@@ -78,7 +78,8 @@ def test_a_target_that_no_private_record_tested_is_tested_on_public_rows() -> No
         other = np.where(rng.random(rows) < 0.9, one, rng.choice(["a", "b"], rows))
         return pd.DataFrame({"one": one, "other": other})
 
-    private, public = couples(800), couples(400)
+    # Noise hides nothing of so many records.
+    private, public = couples(4000), couples(400)
     domain = Domain.from_dict(
         {"attributes": {name: {"values": ["a", "b"]} for name in ("one", "other")}}
     )
