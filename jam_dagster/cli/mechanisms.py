@@ -10,6 +10,12 @@ import typer
 from jam_dagster.cli.console import print_json
 from jam_dagster.cli.options import AsJson
 
+_PUBLIC = {
+    "must": "learns from a public table",
+    "may": "learns from a public table, or begins uniform without one",
+    "cannot": "does not learn from a public table",
+}
+
 
 def mechanisms(
     name: Annotated[
@@ -37,9 +43,9 @@ def mechanisms(
         return
     for one, mechanism in described.items():
         typer.echo(f"{one}: {mechanism['text']}")
-        public = "learns from" if mechanism["uses_public"] else "does not learn from"
+        public = _PUBLIC[mechanism["takes_public"]]
         table = "" if mechanism["samples"] else "; answers marginals, and makes no synthetic table"
-        typer.echo(f"  {public} a public table{table}")
+        typer.echo(f"  {public}{table}")
         if "recommended" in mechanism:
             typer.echo(f"  recommended {mechanism['recommended']}")
         for key, setting in mechanism["settings"].items():
@@ -59,7 +65,7 @@ def _described(name: str) -> dict[str, Any]:
     return {
         # The first line of its module's docstring.
         "text": (sys.modules[made.__module__].__doc__ or "").split("\n")[0],
-        "uses_public": mechanism.uses_public,
+        "takes_public": mechanism.takes_public,
         "samples": mechanism.samples,
         **({"recommended": RECOMMENDED[name]} if name in RECOMMENDED else {}),
         "settings": {

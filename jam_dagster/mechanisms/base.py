@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from jam_dagster.errors import DomainError, SpecificationError
 from jam_dagster.mechanisms.context import SMALLEST_RHO, Context, OnRound
@@ -20,6 +20,9 @@ from jam_dagster.tables.codes.block_counts import CountedTable
 if TYPE_CHECKING:
     from jam_dagster.privacy.draws import Draws
 
+
+PublicUse = Literal["must", "may", "cannot"]
+"""Whether a mechanism learns from a public table: always, as its settings say, or never."""
 
 MOST_SUBSETS = 20_000
 """Marginals that a mechanism may choose from, if they are not the workload's."""
@@ -49,8 +52,8 @@ class Mechanism(ABC):
     """Its page in the documentation, from ``docs/mechanisms``, such as ``aim.md``, with an anchor
     on a shared page: ``without_public_data.md#mst``. A mechanism of your own gives a URL."""
 
-    uses_public: ClassVar[bool] = False
-    """Whether the mechanism learns from a public table and requires one."""
+    takes_public: ClassVar[PublicUse] = "cannot"
+    """Whether the mechanism must, may or cannot learn from a public table."""
 
     samples: ClassVar[bool] = True
     """Whether its model samples rows; otherwise it gives answers and no synthetic table."""
@@ -79,6 +82,19 @@ class Mechanism(ABC):
 
     def __post_init__(self) -> None:
         check_settings(self)
+
+    @property
+    def uses_public(self) -> bool:
+        """Whether the mechanism, with its settings, learns from a public table and requires one."""
+        return self.takes_public == "must"
+
+    @classmethod
+    def without_public(cls) -> dict[str, Any]:
+        """Return settings that are the default of a release without a public table.
+
+        A mechanism that may learn from one has the setting that says so; by default none.
+        """
+        return {}
 
     def parameters(self) -> dict[str, Any]:
         """Return the settings that influence the outcome, as plain values."""

@@ -31,10 +31,10 @@ def read_mechanism(given: object, *, public: bool) -> tuple[str, dict[str, Any]]
     If no name is given, it is the recommended one, with a public table or without.
     """
     if given is None:
-        return recommended(public=public), {}
+        given = recommended(public=public)
     if isinstance(given, str):
         _check_name(given, KEY)
-        return given, {}
+        return given, _defaults(given, public=public)
     if not isinstance(given, Mapping):
         raise SpecificationError(
             f"{KEY} must be one of {', '.join(synthesizing())}, or a mapping of name and settings, "
@@ -43,7 +43,12 @@ def read_mechanism(given: object, *, public: bool) -> tuple[str, dict[str, Any]]
     settings = {str(key): value for key, value in given.items()}
     name = settings.pop("name", recommended(public=public))
     _check_name(name, f"{KEY}.name")
-    return name, settings
+    return name, _defaults(name, public=public) | settings
+
+
+def _defaults(name: str, *, public: bool) -> dict[str, Any]:
+    """Return the settings by default: those of a release without a public table differ."""
+    return {} if public else mechanism_class(name).without_public()
 
 
 def read_settings(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -112,9 +117,10 @@ def check_public(
 ) -> None:
     """Raise if a release cannot use its public sources, before anything is opened."""
     if public is None and mechanism.uses_public:
+        instead = "".join(f", set {key}: {one}" for key, one in mechanism.without_public().items())
         raise SpecificationError(
-            f"{mechanism.name} learns from a public table, and there is none: give public, or "
-            f"choose a mechanism without one, such as {recommended(public=False)}."
+            f"{mechanism.name} learns from a public table, and there is none: give public{instead},"
+            f" or choose a mechanism without one, such as {recommended(public=False)}."
         )
     if public is None and not declared:
         raise SpecificationError(
@@ -122,7 +128,7 @@ def check_public(
             "attributes and their values."
         )
     if any(tables_of(public)) and not mechanism.takes_named_public:
-        taking = [one for one in MECHANISMS.values() if one.uses_public]
+        taking = [one for one in MECHANISMS.values() if one.takes_public != "cannot"]
         others = [one.name for one in taking if one.takes_named_public and one.samples]
         raise SpecificationError(
             f"{mechanism.name} weights the records of one public table with all attributes, and "

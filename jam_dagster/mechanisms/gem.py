@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from jam_dagster.mechanisms.base import public_of
+from jam_dagster.mechanisms.base import PublicUse, public_of
 from jam_dagster.mechanisms.context import Context
 from jam_dagster.mechanisms.loops.mixture import MixtureMechanism, threshold_setting
 from jam_dagster.mechanisms.loops.settings import MOST_ITERATIONS, setting
@@ -169,7 +169,7 @@ class GemPub(Gem):
     title: ClassVar[str] = "GEM^Pub"
     summary: ClassVar[str] = "as GEM, trained on public tables first"
     rank: ClassVar[int] = 120
-    uses_public: ClassVar[bool] = True
+    takes_public: ClassVar[PublicUse] = "must"
 
     def public_tables(self, domain: Domain, public: MarginalSource | None) -> PublicTables:
         """Return the public tables, or raise DomainError."""

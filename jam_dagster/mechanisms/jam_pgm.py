@@ -13,7 +13,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from jam_dagster.mechanisms.base import check_countable, check_share
+from jam_dagster.mechanisms.base import PublicUse, check_countable, check_share
 from jam_dagster.mechanisms.context import Context
 from jam_dagster.mechanisms.loops.graphical import (
     GraphicalMechanism,
@@ -80,7 +80,7 @@ class JamPgm(GraphicalMechanism):
     page: ClassVar[str] = "jam_pgm.md"
     compared: ClassVar[bool] = True
     pace: ClassVar[float] = 7.0
-    uses_public: ClassVar[bool] = True
+    takes_public: ClassVar[PublicUse] = "must"
     chooses_source: ClassVar[bool] = True
 
     def expected_rounds(self, domain: Domain, workload: Workload) -> int:

@@ -12,6 +12,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from jam_dagster.mechanisms.base import PublicUse
 from jam_dagster.mechanisms.loops.settings import MOST_ITERATIONS, setting
 from jam_dagster.mechanisms.loops.weighted import HistogramMechanism
 from jam_dagster.models.weighted.fit import EntropyProjection
@@ -77,5 +78,5 @@ class PepPub(Pep):
         "weighs public records too, and stays as close to their frequencies as the answers allow"
     )
     rank: ClassVar[int] = 100
-    uses_public: ClassVar[bool] = True
+    takes_public: ClassVar[PublicUse] = "must"
     takes_named_public: ClassVar[bool] = False

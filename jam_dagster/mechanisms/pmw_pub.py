@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from jam_dagster.mechanisms.base import PublicUse
 from jam_dagster.mechanisms.mwem import Mwem, iterate_setting, passes_setting
 
 
@@ -43,5 +44,5 @@ class PmwPub(Mwem):
     title: ClassVar[str] = "PMW^Pub"
     summary: ClassVar[str] = "weighs the records of the public table"
     rank: ClassVar[int] = 70
-    uses_public: ClassVar[bool] = True
+    takes_public: ClassVar[PublicUse] = "must"
     takes_named_public: ClassVar[bool] = False

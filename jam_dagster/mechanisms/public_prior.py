@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from jam_dagster.mechanisms.base import Mechanism, public_of
+from jam_dagster.mechanisms.base import Mechanism, PublicUse, public_of
 from jam_dagster.mechanisms.context import Context
 from jam_dagster.models.tilted.model import TiltedModel
 from jam_dagster.models.tilted.prior import PublicPrior
@@ -32,7 +32,7 @@ class PublicPriorAlone(Mechanism):
     rank: ClassVar[int] = 65
     page: ClassVar[str] = "tilt.md#public-prior"
     pace: ClassVar[float] = 0.2
-    uses_public: ClassVar[bool] = True
+    takes_public: ClassVar[PublicUse] = "must"
     reads_values: ClassVar[bool] = False
 
     def expected_rounds(self, domain: Domain, workload: Workload) -> int:

@@ -2,7 +2,8 @@
 
 Public data are the base measure of the estimate and never a term of its loss: without a measurement
 the model is the public prior, and one private measurement of a shifted attribute corrects what is
-correlated with it.
+correlated with it. Without a public table the prior is uniform, and single attributes are measured
+first; see `jam_dagster.mechanisms.loops.single_attributes`.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
 from jam_dagster.errors import EmptyCandidateSetError
 from jam_dagster.mechanisms.base import (
     Mechanism,
+    PublicUse,
     attributes_of,
     check_countable,
     check_share,
@@ -26,6 +28,7 @@ from jam_dagster.mechanisms.context import SMALLEST_RHO, Context
 from jam_dagster.mechanisms.loops.expected_gain import Margins, expected_gain, strengths_of
 from jam_dagster.mechanisms.loops.graphical import size_limit_setting
 from jam_dagster.mechanisms.loops.settings import MOST_ITERATIONS, setting
+from jam_dagster.mechanisms.loops.single_attributes import ExpectedAttributes, SingleAttributes
 from jam_dagster.mechanisms.loops.transcript import (
     NOTHING,
     NOTHING_HELPS,
@@ -42,6 +45,9 @@ from jam_dagster.tables import Clique, Domain, Workload
 
 if TYPE_CHECKING:
     from jam_dagster.privacy import Neighbours
+
+PUBLIC, UNIFORM = "public", "uniform"
+"""The priors."""
 
 SELECTING = 0.2
 """The share of a round's budget that selects."""
@@ -95,6 +101,8 @@ class Tilt(Mechanism):
         budget spent.
     iterations
         Most evaluations of a fit.
+    prior
+        ``public``, what public tables teach, or ``uniform``, which needs none and reads none.
 
     Raises
     ------
@@ -110,6 +118,12 @@ class Tilt(Mechanism):
 
     size_limit_mb: float = size_limit_setting(40.0)
     iterations: int = setting(500, "most evaluations of a fit", minimum=1, maximum=MOST_ITERATIONS)
+    prior: Literal["public", "uniform"] = setting(
+        "public",
+        "where the model begins: at the public table, or uniform, which is taken where the "
+        "release has no public table",
+        choices=(PUBLIC, UNIFORM),
+    )
 
     name: ClassVar[str] = "tilt"
     title: ClassVar[str] = "TILT"
@@ -120,7 +134,17 @@ class Tilt(Mechanism):
     page: ClassVar[str] = "tilt.md"
     compared: ClassVar[bool] = True
     pace: ClassVar[float] = 0.7
-    uses_public: ClassVar[bool] = True
+    takes_public: ClassVar[PublicUse] = "may"
+
+    @property
+    def uses_public(self) -> bool:
+        """Whether the model begins at the public table."""
+        return self.prior == PUBLIC
+
+    @classmethod
+    def without_public(cls) -> dict[str, Any]:
+        """Return the settings of a release that has no public table."""
+        return {"prior": UNIFORM}
 
     def check(self, domain: Domain, workload: Workload, rho: float) -> None:
         """Raise if the mechanism cannot start, before anything is reserved or counted.
@@ -143,10 +167,17 @@ class Tilt(Mechanism):
             )
 
     def draw(self, ctx: Context) -> TiltedModel:
-        """Make rounds while they teach anything; see `_Run`."""
+        """Make rounds while they teach anything; see `_Run`.
+
+        With the uniform prior, single attributes are measured before; see `SingleAttributes`.
+        """
         run = _Run(self, ctx)
-        for _ in ctx.rounds():
-            run.round()
+        singles = run.singles
+        for index in ctx.rounds(len(singles.prices) if singles.whole else None):
+            if index < len(singles.prices):
+                run.single(index)
+            else:
+                run.round()
         return run.fitted.released
 
 
@@ -227,6 +258,10 @@ def _least_select(candidates: int, records: float, neighbours: Neighbours) -> fl
     return (4.0 * neighbours.marginal_l1 * math.log(candidates) / records) ** 2 / 8.0
 
 
+NO_SINGLES = SingleAttributes((), whole=False)
+"""With a public table no attribute is measured before the rounds."""
+
+
 class _Run:
     """The run of TILT, with the price of its next round.
 
@@ -238,10 +273,16 @@ class _Run:
 
     Once shares are even, a single attribute is measured with a part of its round, and the rest is
     kept; or it pays for a second measurement at once, where the first shows the model to be wrong.
+
+    With the uniform prior, the rounds share what single attributes leave. All are at the even share
+    from the first on, which is a d-th of it, down to a quarter of that as the signal is strong.
     """
 
     def __init__(self, mechanism: Tilt, ctx: Context) -> None:
-        prior = PublicPrior.of(ctx.domain, public_of(mechanism, ctx.public))
+        if mechanism.prior == UNIFORM:
+            prior = PublicPrior.uniform(ctx.domain)
+        else:
+            prior = PublicPrior.of(ctx.domain, public_of(mechanism, ctx.public))
         candidates = _Candidates(ctx.domain, ctx.workload, mechanism.size_limit_mb)
         self.mechanism, self.ctx, self.candidates = mechanism, ctx, candidates
         self.closure = candidates.closure
@@ -255,19 +296,52 @@ class _Run:
         self._mask_of = dict(zip(self.closure, masks, strict=True))
         self._clique_of = {mask: clique for clique, mask in self._mask_of.items()}
         self.budget = ctx.remaining
-        first = self.budget / _shares(ctx.workload)
-        signal = ctx.records / ctx.sigma((1.0 - SELECTING) * EVEN * first)
-        first /= min(max(signal / SIGNAL, 1.0), SMALLER)
-        self.even = EVEN * first
-        self.rounds_paid = max(round(self.budget / self.even), 1)
         self.again: tuple[Clique, float] | None = None
-        singles = candidates.levels[min(candidates.levels)]
+        self.singles = NO_SINGLES
+        if mechanism.prior == UNIFORM:
+            self.singles = SingleAttributes.of(
+                ctx.domain,
+                ctx.workload,
+                records=ctx.records,
+                sigma=ctx.sigma(1.0),
+                rho=self.budget,
+            )
+            self._set_prices(len(attributes_of(ctx.workload)), 1.0)
+        else:
+            self._set_prices(_shares(ctx.workload), EVEN)
+
+    def _set_prices(self, shares: int, even: float) -> None:
+        """Set the first price, one of so many `shares`, and the even one, so many times as much."""
+        ctx, paid = self.ctx, len(self.singles.prices)
+        # If single attributes spend all, no round follows, and its price does not matter.
+        rest = self.budget if self.singles.whole else self.budget - self.singles.paid
+        first = rest / shares
+        signal = ctx.records / ctx.sigma((1.0 - SELECTING) * even * first)
+        first /= min(max(signal / SIGNAL, 1.0), SMALLER)
+        self.even = even * first
+        self.rounds_paid = paid + max(round(rest / self.even), 1)
+        singles = self.candidates.levels[min(self.candidates.levels)]
         select = _least_select(singles, ctx.records, ctx.neighbours)
-        self.price = min(max(first, select / SELECTING), self.budget)
+        self.price = min(max(first, select / SELECTING), rest)
+
+    def single(self, number: int) -> None:
+        """Measure one of the single attributes that come first, and follow what is expected."""
+        ctx, prices = self.ctx, self.singles.prices
+        clique, price = prices[number]
+        if self.singles.whole and number == len(prices) - 1:
+            # Attributes without a price, and rounding, leave something.
+            price = ctx.remaining
+        measured = ctx.measure(clique, price, among=len(prices))
+        ctx.fit(ExpectedAttributes(self.fitted), measured)
+        self._note(measured)
 
     def add(self, measured: Measurement | None) -> None:
         """Refit the model to a further measurement, unless it was lost."""
         self.ctx.fit(self.fitted, measured)
+        self._note(measured)
+
+    def _note(self, measured: Measurement | None) -> None:
+        """Take a measurement into account that the model was fitted to, unless it was lost."""
         if measured is not None:
             self.candidates.note(measured.clique, measured.sigma)
             self.cliques.append(measured.clique)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from jam_dagster.mechanisms.registry import find_mechanism, make_mechanism, title_of
+from jam_dagster.mechanisms.loops.settings import recorded_settings
+from jam_dagster.mechanisms.registry import find_mechanism, mechanism_class, title_of
 
 if TYPE_CHECKING:
     from jam_dagster.mechanisms.loops.transcript import Transcript
@@ -38,7 +39,7 @@ def rounds_text(transcript: Transcript) -> str:
             "or to take it from the public table, which costs nothing but may be biased. Then it "
             f"refitted the model. {ended}"
         )
-    if not make_mechanism(transcript.mechanism).reads_values:
+    if not mechanism_class(transcript.mechanism).reads_values:
         return (
             f"From the private table the mechanism ({title}) read the number of records, "
             "and no value. "
@@ -53,8 +54,8 @@ def rounds_text(transcript: Transcript) -> str:
     )
     public = (
         " It also learned from the public table, which costs nothing but may be biased."
-        if make_mechanism(transcript.mechanism).uses_public
-        else ""
+        if _learns_from_public(transcript)
+        else _uniform_text(transcript)
     )
     return (
         f"In each round the mechanism ({title}) measured a marginal of the private table, or a "
@@ -62,14 +63,27 @@ def rounds_text(transcript: Transcript) -> str:
     )
 
 
-def unmeasured_text(mechanism: str) -> str:
+def _learns_from_public(transcript: Transcript) -> bool:
+    """Return whether a run's model begins at public data, as its settings say."""
+    made = mechanism_class(transcript.mechanism)
+    return made(**recorded_settings(made, transcript)).uses_public
+
+
+def _uniform_text(transcript: Transcript) -> str:
+    """Say that a model began uniform, where the mechanism has a choice."""
+    if mechanism_class(transcript.mechanism).takes_public != "may":
+        return ""
+    return " Its model began uniform: it learned nothing from a public table."
+
+
+def unmeasured_text(transcript: Transcript) -> str:
     """Describe the model's answer for an attribute that was not measured on the private table."""
-    if chooses_source(mechanism):
+    if chooses_source(transcript.mechanism):
         return (
             "If an attribute was taken from the public table, the model follows that table or "
             "related attributes. If no round chose an attribute, the model spreads it evenly."
         )
-    if make_mechanism(mechanism).uses_public:
+    if _learns_from_public(transcript):
         return (
             "If an attribute was not measured, the model follows the public table, as far as "
             "measurements of other attributes did not move it."
@@ -79,8 +93,8 @@ def unmeasured_text(mechanism: str) -> str:
 
 def learned_from(transcript: Transcript, *, released: bool) -> str:
     """Describe the inputs of a model's fit."""
-    mechanism = make_mechanism(transcript.mechanism)
-    if not mechanism.uses_public:
+    mechanism = mechanism_class(transcript.mechanism)
+    if not _learns_from_public(transcript):
         return "noisy answers from the private table"
     public = "an earlier release" if released else "public data"
     if not mechanism.reads_values:

@@ -130,7 +130,7 @@ def render_report(
         derived=[f"{one.name}: {one.described}" for one in domain.plan if one.sources],
         rounds=report_figures.round_figures(transcript),
         rounds_text=rounds_text(transcript),
-        unmeasured_text=unmeasured_text(transcript.mechanism),
+        unmeasured_text=unmeasured_text(transcript),
         learned_from=learned_from(transcript, released=facts.public_released),
         chooses_source=chooses_source(transcript.mechanism),
         one_way=one_way,

@@ -21,6 +21,7 @@ from jam_dagster.trials.runs import (
 if TYPE_CHECKING:
     import altair as alt
 
+    from jam_dagster.mechanisms.base import Mechanism
     from jam_dagster.reports.plot_style import Chart
 
 _SIZE = (300, 210)
@@ -255,10 +256,13 @@ def line_styles(named: Iterable[tuple[str, str]]) -> list[Line]:
         taken.add(look)
         return Line(title, *look)
 
+    def learns(one: type[Mechanism]) -> bool:
+        return one.takes_public != "cannot"
+
     own: dict[str, Line] = {}
     for name, one in known.items():
-        alike = sum(known[other].uses_public == one.uses_public for other in own)
-        own[name] = free(one.title, len(own), alike, one.uses_public)
+        alike = sum(learns(known[other]) == learns(one) for other in own)
+        own[name] = free(one.title, len(own), alike, learns(one))
     ranks = {name: rank for rank, name in enumerate(known)}
 
     def place(pair: tuple[str, str]) -> tuple[int, bool, str]:

@@ -120,7 +120,9 @@ def figures(frame: pd.DataFrame) -> list[Figure]:
     reweighted = runs[runs["split"].isin(mixture)]
     # Mechanisms that weight the records of one public table can come no nearer than these.
     known = MECHANISMS.items()
-    weighting = [name for name, one in known if one.uses_public and not one.takes_named_public]
+    weighting = [
+        name for name, one in known if one.takes_public == "must" and not one.takes_named_public
+    ]
     if not reweighted["mechanism"].isin(weighting).any():
         reweighted = reweighted.iloc[:0]
     public = {one: error for one, error in levels(frame, PUBLIC_TABLE).items() if error > 0}

@@ -286,7 +286,7 @@ class Grid(_GridFile):
                 yield self._run(split, SAMPLING_FLOOR, workload, seed=seed)
 
     def _check_public(self, split: SplitFiles, one: Contender) -> None:
-        if not split.has_public and mechanism_class(one.mechanism).uses_public:
+        if not split.has_public and mechanism_class(one.mechanism).takes_public == "must":
             raise SpecificationError(
                 f"{one.mechanism} learns from a public table, and the split {split.name!r} has "
                 "none: give it one, or give the mechanism splits of its own."

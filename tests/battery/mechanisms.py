@@ -100,6 +100,8 @@ class Case:
         The property of `Neighbours` that measurements follow.
     learns
         Returns the public tables that `make`'s mechanism learns from, given the one of the test.
+    rho
+        The budget of a small run.
     """
 
     name: str
@@ -114,6 +116,7 @@ class Case:
     attained: tuple[str, ...] = ("select", "counts")
     measured: str = "marginal_l2"
     learns: Callable[[EncodedTable], MarginalSource] = lambda public: public
+    rho: float = 2.0
 
 
 def generic(name: str) -> Case:
@@ -311,6 +314,20 @@ def tilt() -> Case:
         short=({}, {"iterations": 2}),
         steady={"iterations": 3},
         attained=("counts",),
+    )
+
+
+def tilt_alone() -> Case:
+    """TILT with the uniform prior: of a large budget single attributes leave something to rounds.
+
+    With a small one they get all of it, and nothing is chosen.
+    """
+    return replace(
+        tilt(),
+        name="tilt-uniform",
+        make=partial(make_mechanism, "tilt", prior="uniform"),
+        audits=(EVERY_TABLE,),
+        rho=200.0,
     )
 
 
@@ -579,6 +596,7 @@ _SPECIAL_CASES = [
     gaussian(),
     hdmm(),
     tilt(),
+    tilt_alone(),
     public_prior(),
     histogram("pmw_pub"),
     histogram("mwem"),

@@ -19,8 +19,6 @@ from tests.battery.mechanisms import CASES, Case
 from tests.battery.test_replay import DOMAIN, pairs
 from tests.tiers import slow
 
-RHO = 2.0
-
 BY_NAME = {case.name: case for case in CASES}
 
 some_or_every_draw = pytest.mark.parametrize(
@@ -127,14 +125,14 @@ def _made(name: str, relation: Neighbours, store: MemoryStore, account: Unledger
 
 @cache
 def _whole(name: str, relation: Neighbours) -> Made:
-    return _made(name, relation, MemoryStore(), UnledgeredAccount(RHO))
+    return _made(name, relation, MemoryStore(), UnledgeredAccount(BY_NAME[name].rho))
 
 
 @cache
 def _without_one(name: str, relation: Neighbours) -> dict[str, Made]:
     found = {}
     for lost, step in enumerate(_whole(name, relation).steps):
-        store, account = Forgetful(lost), UnledgeredAccount(RHO)
+        store, account = Forgetful(lost), UnledgeredAccount(BY_NAME[name].rho)
         with pytest.raises(StoppedError):
             _made(name, relation, store, account)
         found[step] = _made(name, relation, store, account)
@@ -146,7 +144,9 @@ def _closed(name: str, relation: Neighbours) -> dict[str, Made | None]:
     found: dict[str, Made | None] = {}
     for step in _whole(name, relation).steps:
         try:
-            found[step] = _made(name, relation, MemoryStore(), Closing(RHO, charging=step))
+            found[step] = _made(
+                name, relation, MemoryStore(), Closing(BY_NAME[name].rho, charging=step)
+            )
         except ReleaseClosedError:
             found[step] = None
     return found

@@ -16,7 +16,6 @@ from jam_dagster.privacy import (
 )
 from tests.battery.mechanisms import Case, of_each_kind
 from tests.battery.runs import (
-    RHO,
     Forgetful,
     StoppedError,
     closed,
@@ -40,7 +39,7 @@ every_kind_of_records = pytest.mark.parametrize(
 def test_any_draw_may_be_lost(case: Case, relation: Neighbours) -> None:
     for step, made in without_one(case, relation).items():
         transcript, account = made.result.transcript, made.account
-        assert account.spent <= RHO, step
+        assert account.spent <= case.rho, step
         assert transcript.rho_spent == pytest.approx(account.spent), step
         assert [call.lost for call in transcript.calls].count(True) == 1, step
         # A measurement that is lost leaves its round without one, and is not made again.
@@ -58,10 +57,10 @@ def test_any_draw_may_be_lost(case: Case, relation: Neighbours) -> None:
 def test_noise_that_repeats_ends_as_if_it_had_not_been_stopped(
     case: Case, relation: Neighbours, every: bool
 ) -> None:
-    whole = run(case, relation, MemoryStore(), UnledgeredAccount(RHO), SeededNoise(3))
+    whole = run(case, relation, MemoryStore(), UnledgeredAccount(case.rho), SeededNoise(3))
     draws = range(len(whole.transcript.calls))
     for lost in draws if every else draws[len(draws) // 2 :][:1]:
-        store, account = Forgetful(lost), UnledgeredAccount(RHO)
+        store, account = Forgetful(lost), UnledgeredAccount(case.rho)
         with pytest.raises(StoppedError):
             run(case, relation, store, account, SeededNoise(3))
         result = run(case, relation, store, account, SeededNoise(3))

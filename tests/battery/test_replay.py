@@ -37,7 +37,6 @@ from tests.tiers import first_quick
 
 DOMAIN = Domain.from_sizes({"a": 3, "b": 2, "c": 2})
 RECORDS = 12
-RHO = 2.0
 
 
 def table(joint: np.ndarray) -> EncodedTable:
@@ -63,9 +62,10 @@ def recorded(
     noise: Listening,
     relation: Neighbours,
     store: MemoryStore | None = None,
+    rho: float = 2.0,
 ) -> Recorded:
     store = MemoryStore() if store is None else store
-    account = UnledgeredAccount(RHO)
+    account = UnledgeredAccount(rho)
     draws = Draws(noise, account, store, neighbours=relation)
     workload = Workload.all_k_way(private.domain, 2)
     return Recorded(mechanism.run(private, public, workload, draws), noise, account, store)
@@ -114,9 +114,11 @@ def charges(run: Recorded) -> dict[str, float | None]:
 def check_released_alike(case: Case, relation: Neighbours, folder: Path, number: int = 2) -> None:
     for pair, (one, other, public) in enumerate(pairs(number, 10, relation)):
         mechanism = case.make()
-        first = recorded(mechanism, one, public, Listening(SeededNoise(pair)), relation)
+        first = recorded(
+            mechanism, one, public, Listening(SeededNoise(pair)), relation, rho=case.rho
+        )
         answers = Listening(SeededNoise(pair), answers=first.noise.answered)
-        second = recorded(mechanism, other, public, answers, relation)
+        second = recorded(mechanism, other, public, answers, relation, rho=case.rho)
         assert released(first.result, folder / f"{pair}a") == released(
             second.result, folder / f"{pair}b"
         )
@@ -149,9 +151,11 @@ def test_whether_there_is_anybody_is_not_told(case: Case, tmp_path: Path) -> Non
     somebody[1, 1, 0] = 1
     public = table(np.arange(12).reshape(DOMAIN.shape))
     mechanism = case.make()
-    first = recorded(mechanism, table(nobody), public, Listening(SeededNoise(0)), relation)
+    first = recorded(
+        mechanism, table(nobody), public, Listening(SeededNoise(0)), relation, rho=case.rho
+    )
     answers = Listening(SeededNoise(0), answers=first.noise.answered)
-    second = recorded(mechanism, table(somebody), public, answers, relation)
+    second = recorded(mechanism, table(somebody), public, answers, relation, rho=case.rho)
     assert released(first.result, tmp_path / "a") == released(second.result, tmp_path / "b")
     assert charges(first) == charges(second)
 
@@ -172,7 +176,9 @@ def test_what_is_stored_is_released_alike_and_asks_nothing(
 ) -> None:
     for pair, (one, other, public) in enumerate(pairs(1, 2, relation)):
         mechanism = case.make()
-        first = recorded(mechanism, one, public, Listening(SeededNoise(pair)), relation)
+        first = recorded(
+            mechanism, one, public, Listening(SeededNoise(pair)), relation, rho=case.rho
+        )
         again = recorded(
             mechanism,
             other,
@@ -180,6 +186,7 @@ def test_what_is_stored_is_released_alike_and_asks_nothing(
             Listening(SeededNoise(pair), answers={}),
             relation,
             first.store,
+            rho=case.rho,
         )
         assert not again.noise.calls
         assert again.account.spent == 0
@@ -195,13 +202,16 @@ def largest_moves(
     largest = dict.fromkeys(("select", "counts", "values"), 0.0)
     for pair, (one, other, public) in enumerate(pairs(number, seed, relation)):
         mechanism = case.make(**settings)
-        first = recorded(mechanism, one, public, Listening(SeededNoise(pair)), relation)
+        first = recorded(
+            mechanism, one, public, Listening(SeededNoise(pair)), relation, rho=case.rho
+        )
         second = recorded(
             mechanism,
             other,
             public,
             Listening(SeededNoise(pair), answers=first.noise.answered),
             relation,
+            rho=case.rho,
         )
         for before, after in zip(first.noise.calls, second.noise.calls, strict=True):
             assert before.reach == after.reach

@@ -40,7 +40,7 @@ def make(name: str) -> None:
     Ledger("ledger.db").grant("people", epsilon=20.0, delta=1e-9, policy=PUBLIC_N)
     settings = settings_of(mechanism_class(name))
     small = [f"{key}={value}" for key, value in SMALL.items() if key in settings]
-    public = ("--public", "pub.csv") if mechanism_class(name).uses_public else ()
+    public = ("--public", "pub.csv") if mechanism_class(name).takes_public != "cannot" else ()
     made = run_cli(
         *("synthesize", "--private", "priv.csv", *public, "--domain", "domain.json"),
         *("--mechanism", name, *(part for one in small for part in ("--setting", one))),

@@ -36,7 +36,6 @@ from tests.battery.mechanisms import (
     tilt,
 )
 from tests.battery.runs import (
-    RHO,
     Closing,
     closed,
     run,
@@ -49,6 +48,7 @@ from tests.privacy.neighbours import RELATIONS
 from tests.tiers import by_jax, first_quick
 
 WORKLOAD = Workload.all_k_way(DOMAIN, 2)
+RHO = 2.0
 NO_TABLES = "jam_pgm-two-tables"
 """The case that is run again without its public tables, which its transcript may lack."""
 
@@ -99,7 +99,7 @@ def test_a_release_that_was_closed_ends_there(case: Case, every: bool) -> None:
         assert made.result.transcript.ended == "closed"
         check_same(case, made.result)
     for step in charging if every else list(charging)[-1:]:
-        result = run(case, relation, MemoryStore(), Closing(RHO, confirming=step))
+        result = run(case, relation, MemoryStore(), Closing(case.rho, confirming=step))
         assert result.transcript.ended == "closed"
         check_same(case, result)
 
@@ -200,13 +200,13 @@ def test_a_replay_follows_what_was_decided(case: Case) -> None:
 @pytest.mark.parametrize("case", marked([aim(), tilt()]))
 def test_a_resumed_run_keeps_what_was_decided(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its stored draws have the prices that follow, whatever the fit of another processor."""
-    store, account = MemoryStore(), UnledgeredAccount(RHO)
+    store, account = MemoryStore(), UnledgeredAccount(case.rho)
     whole = run(case, RELATIONS[0], store, account).transcript
     decide = Live.decide
     monkeypatch.setattr(Live, "decide", lambda ctx, holds: decide(ctx, not holds))
     resumed = run(case, RELATIONS[0], store, account).transcript
     assert (resumed.calls, resumed.decisions) == (whole.calls, whole.decisions)
-    other = run(case, RELATIONS[0], MemoryStore(), UnledgeredAccount(RHO)).transcript
+    other = run(case, RELATIONS[0], MemoryStore(), UnledgeredAccount(case.rho)).transcript
     assert other.decisions[0] is not whole.decisions[0]
 
 
@@ -385,8 +385,8 @@ def test_private_data_are_looked_at_once_a_draw(
 
     monkeypatch.setattr(Live, "_on_private", counted)
     store = MemoryStore()
-    calls = run(case, relation, store, UnledgeredAccount(RHO)).transcript.calls
+    calls = run(case, relation, store, UnledgeredAccount(case.rho)).transcript.calls
     assert len(looked) == len([call for call in calls if call.subject != RECORDS])
     looked.clear()
-    run(case, relation, store, UnledgeredAccount(RHO))
+    run(case, relation, store, UnledgeredAccount(case.rho))
     assert looked == []

@@ -284,6 +284,23 @@ class TiltFit:
         self.learnt = strength < self._trusted and moved > MEAN_ABSOLUTE_NORMAL * let_through
         return convergence
 
+    def follow(self, clique: Clique, answer: Table, sigma: float) -> Convergence:
+        """Take what a clique's marginal is expected to be, as fractions, and refit.
+
+        Its noise was shrunk, so the model follows it as closely as any measurement with that noise,
+        in counts.
+        """
+        made = Measured(answer, sigma**-2.0, 0.0)
+        new = clique not in self.measured
+        if new:
+            self.measured[clique] = made
+        else:
+            self.measured[clique].combine(made)
+        with one_thread():
+            convergence = self._refit(clique, new)
+        vars(self).pop("model", None)
+        return convergence
+
     def _weigh_records(self, strength: float) -> None:
         """Set the share of the records by what their weights are worth, ``1 / sum w^2`` records.
 

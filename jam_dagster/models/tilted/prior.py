@@ -70,6 +70,11 @@ class PublicPrior:
         weights = log_frequencies(counts)
         return cls(domain, populations, potentials, support, weights, LARGEST_SHARE)
 
+    @classmethod
+    def uniform(cls, domain: Domain) -> PublicPrior:
+        """Return the prior without public data: every possible record is as likely."""
+        return cls(domain, 1, {}, None, np.empty(0), 0.0)
+
     @cached_property
     def network_domain(self) -> Domain:
         """The attributes of the network; see `network_domain`."""
