@@ -32,6 +32,9 @@ from jam_dagster.tables import Clique, Domain, Workload
 ROUNDS_AN_ATTRIBUTE = 16
 """T = 16 d (Section 4): the first rounds are cheap, and annealing raises later prices."""
 
+LEARNT = 0.2
+"""The L1 error, as a part of the records, to which a planned round measures a single attribute."""
+
 ANNEALED = 4.0
 """Half the sigma and twice the epsilon (annealing) cost four times the rho, in either part."""
 
@@ -59,6 +62,11 @@ class Aim(GraphicalMechanism):
     rounds
         T: the first rounds cost a T-th of the budget each; the price rises when a round improves
         the model too little. None: 16 for each attribute of the domain.
+    plan_rounds
+        Whether T follows from the records and the budget; the paper's does not. It is the number at
+        which a T-th of the budget measures single attributes to a mean L1 error of 0.2, from one
+        more than there are attributes up to 16 for each. The number of records is public, or
+        released.
     alpha
         Share of a round's budget that goes to measuring; the rest selects. In (0, 1).
     size_limit_mb
@@ -95,6 +103,11 @@ class Aim(GraphicalMechanism):
         minimum=2,
         maximum=MOST_ROUNDS,
     )
+    plan_rounds: bool = setting(
+        False,
+        "whether T follows from the number of records and the budget; not with rounds",
+        last=True,
+    )
     alpha: float = alpha_setting(0.9)
     size_limit_mb: float = size_limit_setting()
 
@@ -110,9 +123,23 @@ class Aim(GraphicalMechanism):
     weighting: ClassVar[Weighting] = "noise"
     bounds_errors: ClassVar[bool] = True
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.plan_rounds and self.rounds is not None:
+            raise SpecificationError("rounds is T, and plan_rounds computes it: set one of them.")
+
     def shares(self, domain: Domain) -> int:
-        """Return T, the number of parts that the budget is divided into."""
+        """Return T, the number of parts that the budget is divided into; at most, if planned."""
         return self.rounds or ROUNDS_AN_ATTRIBUTE * len(domain.names)
+
+    def planned(self, ctx: Context) -> int:
+        """Return T as it follows from the records and the budget."""
+        most, singles = self.shares(ctx.domain), attributes_of(ctx.workload)
+        cells = sum(ctx.domain.size((name,)) for name in singles) / len(singles)
+        # The error of a measurement at rho = 1 is this, and falls with the root of the price.
+        error = MEAN_ABSOLUTE_NORMAL * ctx.sigma(1.0) * cells / ctx.records
+        wanted = self.alpha * ctx.remaining * (LEARNT / error) ** 2
+        return int(min(max(wanted, len(singles) + 1), most))
 
     def check_budget(self, rho: float) -> None:
         """Raise SpecificationError if `rho` leaves nothing worth its noise to a round."""
@@ -154,7 +181,8 @@ class Aim(GraphicalMechanism):
         closure = ctx.workload.downward_closure()
         fit, first = GraphicalFit(ctx, self, closure), [q for q in closure if len(q) == 1]
         weights = dict(zip(closure, weights_of(ctx.workload, closure), strict=True))
-        even = ctx.remaining / self.shares(ctx.domain)
+        shares = self.planned(ctx) if self.plan_rounds else self.shares(ctx.domain)
+        even = ctx.remaining / shares
 
         def price(left: float) -> float:
             # All that is left if that is too little for two rounds.

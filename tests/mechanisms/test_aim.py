@@ -183,3 +183,20 @@ def test_no_noise_is_expected_where_nobody_can_be(domain, private, workload):
     # Five of the six cells count.
     wanted = 4 * (error - math.sqrt(2 / math.pi) / math.sqrt(135) * 5)
     assert noise.selections[0]["scores"][AB] == pytest.approx(wanted, abs=1e-6)
+
+
+@pytest.mark.parametrize(("rho", "rounds"), [(0.001, 4), (0.1, 6), (100.0, 48)])
+def test_planned_rounds_measure_single_attributes_well_enough(rho, rounds):
+    """Noise of 1 / sqrt(r) in three values is 0.2 of 100 records, in L1, for r = 0.0143."""
+    domain = Domain.from_sizes({"a": 2, "b": 4, "c": 3})
+    private = EncodedTable(domain, tuple(np.zeros(100, int) for _ in domain.shape))
+    workload, planned = Workload.all_k_way(domain, 2), Aim(plan_rounds=True, iterations=5)
+    _, noise, _ = scripted_run(planned, private, workload, [0] * 200, rho)
+    assert noise.measurements[0]["rho"] == pytest.approx(0.9 * rho / rounds)
+    # A paper's T is 16 for each attribute, and so is the most that is planned.
+    assert planned.shares(domain) == 48
+
+
+def test_rounds_are_planned_or_set():
+    with pytest.raises(SpecificationError, match="set one of them"):
+        Aim(plan_rounds=True, rounds=5)
