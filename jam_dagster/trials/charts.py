@@ -39,11 +39,12 @@ _DASHES = {
 
 
 class Axis(NamedTuple):
-    """A column on an axis that is logarithmic, unless the column is a share of one."""
+    """A column on an axis: logarithmic, from 0 to 1 if it is a share, or linear from its least."""
 
     column: str
     title: str
     share: bool = False
+    linear: bool = False
 
 
 def chart_of_lines(
@@ -66,6 +67,7 @@ def chart_of_lines(
     points = _points(rows, lines, x, y)
     panels = list(dict.fromkeys(one["panel"] for one in points))
     scale = alt.Scale(type="log", nice=False, padding=16)
+    plain = alt.Scale(zero=False, nice=False, padding=16)
     across = alt.X(
         "x:Q",
         title=x.title,
@@ -80,7 +82,7 @@ def chart_of_lines(
     up = partial(
         alt.Y,
         title=y.title,
-        scale=alt.Scale(domain=[0, 1]) if y.share else scale,
+        scale=alt.Scale(domain=[0, 1]) if y.share else plain if y.linear else scale,
         axis=alt.Axis(format="~g", labelOverlap=True, tickCount=5),
         stack=None,
     )

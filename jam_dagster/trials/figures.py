@@ -34,7 +34,7 @@ _PUBLIC_ROWS = Axis("public_records", "rows of the public table")
 _CELL = Axis("cell_max", "largest error of a cell")
 _SHARE = Axis("public_share", "share of rounds with public data", share=True)
 _SECONDS = Axis("seconds", "seconds")
-_AUC = Axis("tstr_auc", "area under the ROC curve", share=True)
+_AUC = Axis("tstr_auc", "area under the ROC curve", linear=True)
 _PAIRS = Axis("pairs8", "mean error of pairs at eight groups (L1)")
 _CORRELATION = Axis("correlation", "mean error of rank correlations")
 
@@ -45,7 +45,8 @@ _CAPTIONS = {
     "cell_max_by_epsilon": "Error of the worst counting query against epsilon, of all cells of the "
     "workload's marginals: the measure of the PMW^Pub and GEM papers.",
     "auc_by_epsilon": "Area under the ROC curve of a logistic regression that learns from the "
-    "synthetic rows, on rows that are in neither table, or on the private ones, against epsilon.",
+    "synthetic rows, on rows that are in neither table, or on the private ones, against epsilon. "
+    "The sampling floor learns from private rows: it is the ceiling.",
     "pairs_by_epsilon": "Mean L1 error of all pairs of attributes at about eight groups of values "
     "each, against epsilon.",
     "correlation_by_epsilon": "Mean error of the rank correlations of ordered attributes, against "

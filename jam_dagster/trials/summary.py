@@ -22,7 +22,7 @@ from jam_dagster.trials.measures import (
     workload_in_words,
 )
 from jam_dagster.trials.results import NOTICE
-from jam_dagster.trials.runs import BASELINES, PRIOR_ROWS, PUBLIC_TABLE
+from jam_dagster.trials.runs import BASELINES, PRIOR_ROWS, PUBLIC_TABLE, SAMPLING_FLOOR
 from jam_dagster.trials.tables import Table
 
 if TYPE_CHECKING:
@@ -137,10 +137,11 @@ def _uses(frame: pd.DataFrame, split: str, own: pd.DataFrame) -> list[str]:
     head = ("error_mean", *USES)
     if own[list(USES)].isna().all(axis=None):
         return []
-    free = {name: levels(frame, name, "error_mean") for name in (PUBLIC_TABLE, PRIOR_ROWS)}
+    compared = (PUBLIC_TABLE, PRIOR_ROWS, SAMPLING_FLOOR)
+    baselines = {name: levels(frame, name, "error_mean") for name in compared}
     lines = [
         [BASELINES[name], "", *(_number(levels(frame, name, one).get(split)) for one in head)]
-        for name, known in free.items()
+        for name, known in baselines.items()
         if split in known
     ]
     for label, group in own.groupby("label", sort=False):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from pathlib import Path
@@ -18,7 +19,7 @@ from jam_dagster.trials.figures import sharing
 from jam_dagster.trials.measures import main_runs, means, sweep
 from jam_dagster.trials.results import COLUMNS, Row, to_parquet
 from jam_dagster.trials.runs import BASELINES
-from jam_dagster.trials.summary import failures
+from jam_dagster.trials.summary import failures, markdown
 from tests.trials.rows import PEERS, row, rows
 
 
@@ -359,3 +360,20 @@ def test_an_axis_of_the_set_up_joins_its_panels(
     assert points == [
         (f"s, epsilon {epsilon}", number, 1 / number) for number in (8, 64) for epsilon in (1, 10)
     ]
+
+
+@pytest.mark.slow
+def test_an_area_is_drawn_from_its_least_value_and_listed_with_its_ceiling() -> None:
+    made = [
+        {**one, "tstr_auc": 0.9 + 0.01 * (number % 3), "pairs8": 0.1, "correlation": 0.02}
+        for number, one in enumerate(rows())
+    ]
+    frame = pd.DataFrame(made, columns=list(COLUMNS)).assign(tested_on="held-out rows")
+    drawn = figures(frame)
+    (area,) = (one for one in drawn if one.name == "auc_by_epsilon")
+
+    scales = json.dumps(area.chart.to_dict())
+    assert '"zero": false' in scales
+    text = markdown(frame, drawn, search=False)
+    assert "| table | epsilon | mean error | AUC on held-out rows |" in text
+    assert "| sampling floor |" in text
