@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from jam_dagster.mechanisms.loops.settings import recorded_settings
+from jam_dagster.mechanisms.loops.settings import settings_of
 from jam_dagster.mechanisms.registry import find_mechanism, mechanism_class, title_of
 
 if TYPE_CHECKING:
@@ -66,7 +66,9 @@ def rounds_text(transcript: Transcript) -> str:
 def _learns_from_public(transcript: Transcript) -> bool:
     """Return whether a run's model begins at public data, as its settings say."""
     made = mechanism_class(transcript.mechanism)
-    return made(**recorded_settings(made, transcript)).uses_public
+    # A report is made of what a transcript has, if it is of another version, too.
+    recorded = transcript.parameters
+    return made(**{one: recorded[one] for one in settings_of(made) if one in recorded}).uses_public
 
 
 def _uniform_text(transcript: Transcript) -> str:
