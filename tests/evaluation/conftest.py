@@ -100,7 +100,12 @@ def transcript_of(domain: Domain, rounds: list[Round], *, releasable: bool = Tru
     spent = list(accumulate(r.rho_select + r.rho_measure for r in rounds))
     return Transcript(
         mechanism="jam_pgm",
-        parameters={"rounds": len(rounds), "alpha": 0.8, "size_limit_mb": 80.0, "iterations": 100},
+        parameters={
+            "rounds": max(1, len(rounds)),
+            "alpha": 0.8,
+            "size_limit_mb": 80.0,
+            "iterations": 100,
+        },
         domain_digest=domain.digest,
         records=RECORDS,
         rho_budget=0.05,
