@@ -428,6 +428,9 @@ def _noisy_errors(
     size = len(names) * len(lines)
     number = len(learnt) * len(targets)
     sensitivity = draws.neighbours.evaluation_l2(records, size, number)
+    if prior is not None and encode is not None and draws.can_make(MEANS_STEP):
+        # Public data that give no rows cost nothing.
+        prior()
     # A table in memory is evaluated before the charge, and one that is still to be read after it.
     exact = errors_of(private) if encode is None else np.empty(0)
 

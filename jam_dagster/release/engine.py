@@ -22,7 +22,7 @@ from jam_dagster.errors import InputError, LostDrawError, ReleaseClosedError
 from jam_dagster.evaluation import Verdict, WorkloadErrors, workload_error
 from jam_dagster.evaluation.bounds.error_bounds import known_bounds
 from jam_dagster.evaluation.domain_fit import column_fits, misfit_columns
-from jam_dagster.evaluation.utility import check_can_classify, utility
+from jam_dagster.evaluation.utility import utility
 from jam_dagster.evaluation.workload_error import MEANS_STEP
 from jam_dagster.mechanisms import Round
 from jam_dagster.mechanisms.loops.rows import release_rows, sample_rows, with_chunks, with_search
@@ -131,8 +131,7 @@ class Engine:
         """
         mechanism, workload = self.spec.mechanism.build(), self.spec.workload.build(domain)
         mechanism.check(domain, workload, self.spec.shares[MECHANISM])
-        if targets(self.spec.purpose) and self.spec.evaluation_mode == "private":
-            check_can_classify()
+        self.spec.check_classifiers()
         self.check_cells()
         self.funding.check()
 
@@ -488,7 +487,7 @@ class Engine:
                     run=run.known_by if mode == "private" else "",
                     prior=prior,
                     left_out=left_out,
-                    targets=self._scored(run) if mode == "private" else (),
+                    targets=self._scored(run),
                 )
                 if exact and spec.purpose:
                     errors = self._with_analyses(errors, private, synthetic, public, prior)
@@ -500,9 +499,8 @@ class Engine:
         return ReleaseErrors(**known, run=run.digest)
 
     def _scored(self, run: ReleaseRun) -> tuple[str, ...]:
-        """Return the targets for which scores are measured: rows are needed, and not too many."""
-        rows = self.spec.private.has_rows and run.transcript.chunk_rows is None
-        return targets(self.spec.purpose) if rows else ()
+        """Return the targets for which scores are measured: not of tables in chunks."""
+        return self.spec.scored_targets if run.transcript.chunk_rows is None else ()
 
     def _with_analyses(
         self,

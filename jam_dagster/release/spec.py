@@ -13,6 +13,7 @@ from jam_dagster.common.choices import EvaluationMode
 from jam_dagster.common.section import Section
 from jam_dagster.common.validation import check_keys
 from jam_dagster.errors import InputError, JamError, SpecificationError
+from jam_dagster.evaluation.utility import check_can_classify
 from jam_dagster.keys import (
     DAGSTER_KEYS,
     KEYS,
@@ -41,6 +42,7 @@ from jam_dagster.tables import (
     Source,
     source_from_config,
 )
+from jam_dagster.tables.codes.purpose import targets
 from jam_dagster.tables.sources.base import absolute_paths, check_not_split
 from jam_dagster.tables.sources.dialect import Dialect
 from jam_dagster.tables.sources.partition_template import at_partition, is_partitioned
@@ -275,6 +277,17 @@ class ReleaseSpec(Section):
         """The analyses that the release is for."""
         analyses: list[dict[str, Any]] = self.workload.to_dict().get("purpose", [])
         return analyses
+
+    @property
+    def scored_targets(self) -> tuple[str, ...]:
+        """The targets that classifiers predict on private rows, with noise."""
+        rows = self.private.has_rows and self.evaluation_mode == "private"
+        return targets(self.purpose) if rows else ()
+
+    def check_classifiers(self) -> None:
+        """Raise InputError if scores of classifiers are to be measured, and cannot be here."""
+        if self.scored_targets:
+            check_can_classify()
 
     def _check_budget(self) -> None:
         try:

@@ -69,7 +69,7 @@ def test_the_predicted_value_is_the_rarer_one_and_not_a_missing_one() -> None:
 
 
 def test_an_area_is_within_its_margin_at_the_stated_level() -> None:
-    """Of 600 noisy histograms 95% are: bounds at 6 standard deviations, p < 1e-8."""
+    """95% of 600 noisy histograms are: bounds at 6 standard deviations, p < 1e-8."""
     private, rows = patients(4000, 0), patients(1000, 1)
     shares = histograms(private, {"synthetic": rows}, ["ill"]) / 4000
     truth = area(shares.tolist(), 1e-9)

@@ -37,6 +37,7 @@ class Purse:
         self.reserved = reserved
         self.charges: dict[str, float] = {}
         self.digests: dict[str, str] = {}
+        self.closed = False
 
     def charged(self, step: str) -> float | None:
         return self.charges.get(step)
@@ -268,6 +269,31 @@ def test_nothing_is_charged_if_no_column_is_left(
     alone = workload_error(*tables, workload, mode="exact", left_out=("b",))
     assert alone.synthetic is not None
     assert alone.synthetic.per_marginal == {("a",): 0.0}
+
+
+def test_a_baseline_that_cannot_be_made_costs_nothing(
+    domain: Domain, tables: tuple[EncodedTable, EncodedTable, EncodedTable]
+) -> None:
+    """Neither where the private table is at hand, nor where it is encoded after the charge."""
+    private, synthetic, public = tables
+
+    def broken() -> EncodedTable:
+        raise InputError("no rows follow from the public table")
+
+    for encode in (None, lambda: private):
+        purse = Purse(0.25)
+        with pytest.raises(InputError, match="no rows follow"):
+            workload_error(
+                private,
+                synthetic,
+                public,
+                Workload.of(domain, [["a"]]),
+                mode="private",
+                draws=Draws(RecordingNoise(), purse),
+                encode=encode,
+                prior=broken,
+            )
+        assert purse.charges == {}
 
 
 def test_the_scores_of_a_target_come_after_the_means(

@@ -63,6 +63,7 @@ def budget_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
         if not domain.restricted:
             workload = spec.workload.build(domain)
             spec.mechanism.build().check(domain, workload, graph.spec.shares[MECHANISM])
+        spec.check_classifiers()
         metadata = _asked(graph, domain)
         with refusal_ends_run(context):
             engine = step.engine(domain, reads=source)

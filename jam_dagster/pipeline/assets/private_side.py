@@ -230,6 +230,7 @@ def _check_can_start(graph: ReleaseGraph, domain: Domain) -> int | None:
     """
     mechanism = graph.spec.mechanism.build()
     workload = graph.spec.workload.build(domain)
+    graph.spec.check_classifiers()
     try:
         mechanism.check(domain, workload, graph.spec.shares[MECHANISM])
     except (EmptyCandidateSetError, SpecificationError) as error:

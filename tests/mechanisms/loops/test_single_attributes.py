@@ -61,7 +61,7 @@ def test_an_attribute_that_more_of_the_workload_holds_gets_more() -> None:
 
 
 def test_the_sparse_mean_is_the_posterior_mean() -> None:
-    """Of two values it is an integral over one fraction."""
+    """It is an integral over one fraction if there are two values."""
     for first, second, sigma in ((0.8, 0.25, 0.1), (0.3, 0.2, 0.3)):
         shape = WORTH / 2
 

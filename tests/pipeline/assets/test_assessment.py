@@ -9,6 +9,7 @@ from jam_dagster.evaluation import expectation_names
 from jam_dagster.release import EvaluationSpec
 from tests.pipeline.conftest import DOMAIN, Bench, failure
 
+PRIVATE = EvaluationSpec(mode="private", share=0.2)
 TABLE = dg.AssetKey(["people", "synthetic_records"])
 
 
@@ -53,3 +54,28 @@ def test_what_is_learnt_of_a_target_stands_on_the_restricted_page_alone(bench: B
     assert not any(b"logistic regression" in one or b'"utility"' in one for one in left)
     told = str([event.materialization for event in made.get_asset_materialization_events()])
     assert str(scores["synthetic"]["balanced"]) not in told
+
+
+@pytest.mark.slow
+def test_scores_of_a_target_are_paid_and_shown(bench: Bench) -> None:
+    target, *_ = DOMAIN.names
+    made = bench.run(purpose=[{"target": target}], evaluation=PRIVATE)
+    assert made.success, failure(made)
+    shown = {
+        event.asset_key.path[-1]: event.materialization.metadata
+        for event in made.get_asset_materialization_events()
+    }
+    assert target in shown["workload_error"]["synthetic_scores"].value
+    (stored,) = bench.releases.rglob("workload_error.json")
+    assert len(json.loads(stored.read_text())["public"]["scores"][target]) == 20
+
+
+def test_scores_that_cannot_be_measured_here_are_refused_before_anything_is_reserved(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jam_dagster.evaluation.utility.find_spec", lambda name: None)
+    made = bench.run(purpose=[{"target": DOMAIN.names[0]}], evaluation=PRIVATE)
+
+    assert not made.success
+    assert "jam-dagster[utility]" in failure(made)
+    assert not any(one.kind == "reserved" for one in bench.events())

@@ -208,7 +208,7 @@ def test_nothing_is_drawn_on_a_month_that_the_domain_does_not_fit(months: Months
     drawn = up_to_synthetic("independent")
     assert months.run(JANUARY, drawn).success
     before = months.bench.events()
-    # Whoever may launch runs can report that a check has passed.
+    # A person who may launch runs can report that a check has passed.
     check = dg.AssetCheckEvaluation(
         check_name="may_be_drawn_on",
         asset_key=dg.AssetKey(["people", "release_certificate"]),
