@@ -17,6 +17,7 @@ from jam_dagster.errors import (
 )
 from jam_dagster.mechanisms import MECHANISMS
 from jam_dagster.trials import Run, load_grid, plan, presets, read_rows, run_grid
+from jam_dagster.trials.results import Row
 from jam_dagster.trials.runs import PRIOR_ROWS
 from jam_dagster.trials.splits import SplitFiles
 from tests.tiers import first_quick
@@ -247,6 +248,20 @@ def test_the_rows_of_the_documentation_are_found_again(jam_data: Path) -> None:
     # They are older than the rows of the public prior.
     found = {one.key: one.status for one in planned if one.run.mechanism != PRIOR_ROWS}
     assert found == {row["key"]: "done" for row in rows}
+
+
+def _keyed(row: Row) -> Run:
+    settings = tuple(json.loads(row["settings"] or "{}").items())
+    names = ("split", "mechanism", "epsilon", "seed", "delta", "degree", "workload")
+    return Run(settings=settings, **{name: row[name] for name in names})
+
+
+def test_a_new_default_of_a_mechanism_renames_its_published_rows() -> None:
+    for grid in ("peers", "peers_budgets", "tilt", "tilt_held_out", "tilt_large", "uses"):
+        rows = read_rows(Path(f"docs/measurements/{grid}.parquet"))
+        held = [row for row in rows if row["kind"] == "mechanism" and row["fingerprint"]]
+        assert held
+        assert [_keyed(row).key(row["fingerprint"]) for row in held] == [row["key"] for row in held]
 
 
 @pytest.mark.parametrize("content", [b'a,b,c,d\n0,0,0,"ALICE', b"a,b,c,d\n0,0,\xff,0\n"])
