@@ -12,14 +12,12 @@ from jam_dagster.pipeline import (
 from jam_dagster.pipeline.yaml.resources import home_of
 
 # What may ever be spent on each protected dataset, all its releases together. The ledger grants
-# it on first use; `jam-dagster ledger grant` is the way to change it afterwards. Numbers of records
-# are no secret, since the people are simulated or published; that of households is measured.
+# it on first use; `jam-dagster ledger grant` is the way to change it afterwards. How many people
+# the survey and Adult have is no secret, since these are simulated or published.
 BUDGETS = {
     "health_survey": DatasetBudget(epsilon=1.0, delta=1e-9, records="public"),
     # Fifty-four months of it, of other people each.
-    "health_survey_monthly": DatasetBudget(
-        epsilon=2.0, delta=1e-9, ground="membership public and fixed", records="public"
-    ),
+    "health_survey_monthly": DatasetBudget(epsilon=2.0, delta=1e-9),
     "households": DatasetBudget(epsilon=1.0, delta=1e-9),
     "uci_adult": DatasetBudget(epsilon=5.0, delta=1e-9, records="public"),
 }

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 
 TABLES = {
     "public": "the public table",
+    "several": "the public tables",
+    "drawn_on": "the table that it was drawn on",
     "uniform": "a uniform table",
     "prior": "the public prior's rows",
 }
@@ -79,7 +81,7 @@ SENTENCES = {
     "rule_broken": "The synthetic table breaks the only rule that its rows are to keep, {rule}, in {rows:,} of {checked:,} rows.",
     "rules_broken": "The synthetic table breaks {broken} of the {rules} rules that its rows are to keep, most often {rule}, in {rows:,} of {checked:,} rows.",
     "copied": "Nothing compares {columns} with the private table: a table of values in the domain determines such columns by others.",
-    "further_in": "It is further from the private table in {line} than the public table is: {ours_there} against {theirs_there}.",
+    "further_in": "It is further from the private table in {line} than {table} is: {ours_there} against {theirs_there}.",
     "relation_lost": "{pairs} are related in the public table, and hardly in the synthetic one: no private measurement covers them.",
     "scored": "A classifier of {target} has an area under the ROC curve of {ours} on private records if it learns from the synthetic rows{others}.",
     "scores_hidden": "Noise hides how well a classifier of {target} that learns from the synthetic rows predicts private records.",
@@ -89,6 +91,7 @@ SENTENCES = {
     "measured_alone": "The release names no purpose, and only single columns were measured privately: relations are those of {table}.",
     # Statistics.
     "gain": "The gain over the public prior is {gain} within ±{margin}, with a confidence of {confidence:.0%}.",
+    "line_alone": "In {line}, the mean error is {ours_there}.",
     "line": "In {line}, the mean error is {ours_there} against {theirs_there}.",
     "difference": "The difference is {difference} within ±{margin}, with a confidence of {confidence:.0%}.",
     "difference_exact": "The difference is {difference}, exactly.",
@@ -100,8 +103,8 @@ SENTENCES = {
     # Advice.
     "may_help": "These may help:",
     "may_make_known": "These may make the error known:",
-    "use_each": "Use the public table itself where associations count.",
-    "use_public": "Use the public table itself, if it answers the question.",
+    "use_each": "Use {table} itself where associations count.",
+    "use_public": "Use {table} itself, if it answers the question.",
     "larger_share": "Give the evaluation a larger share: evaluation.share, --evaluation-share.",
     "more_records": "Release more records at once.",
     "more_epsilon": "Spend more epsilon.",

@@ -31,6 +31,9 @@ Outcome = Literal["better", "mixed", "worse", "undecided", "not measured"]
 ALIKE = 0.002
 """How much further a table may be in pairs or associations: a difference without a use."""
 
+_LINES = ("pairs", "association", "purpose")
+"""The errors of a table that are not of the workload."""
+
 _WIDE_CELLS = 20
 _said = partial(said, confidence=CONFIDENCE, largest=MOST)
 
@@ -136,6 +139,7 @@ def verdict_of(
     domain: Domain | None = None,
     unmeasured: str = "unmeasured",
     recommended: str = "",
+    compared: str = "public",
     apart: PairErrors | None = None,
     lost: Sequence[str] = (),
     measured: Sequence[str] | None = None,
@@ -163,6 +167,8 @@ def verdict_of(
         The key of the headline if there are no errors.
     recommended
         The mechanism that is recommended for such tables, where another one ran.
+    compared
+        The key of the public table's name: "public", "several" or "drawn_on".
     apart
         How far the synthetic table is from the public one, which bounds how far their errors are.
     lost
@@ -181,12 +187,13 @@ def verdict_of(
     skipped = sum(not one.measured for one in checks)
     public = errors is not None and errors.public is not None
     advice = _advice(domain, public=public, recommended=recommended)
-    found = _compared(errors, uniform, _said(unmeasured), advice, apart)
+    other = compared if public else "uniform"
+    found = _compared(errors, uniform, _said(unmeasured), advice, apart, other)
     headline, notes, statistics = found.headline, list(found.notes), list(found.statistics)
     misfits = misfit_columns(fits)
     if misfits:
         # The rest of the table earns no praise for a lost column.
-        notes = [remedy_sentence(fits), _remaining(errors, found)]
+        notes = [remedy_sentence(fits), _remaining(errors, found, other)]
         headline, found = misfit_sentence(fits), replace(found, advice=())
     if failed:
         # A misfit's check bears its name.
@@ -208,13 +215,13 @@ def verdict_of(
             statistics.append(_said("sample_within", least=least, most=most))
     if lost:
         notes.append(_said("relation_lost", pairs=listed(lost)))
-    notes += [] if errors is None else _scored_sentences(errors)
+    notes += [] if errors is None else _scored_sentences(errors, compared)
     for target, (ours, theirs) in (held_out or {}).items():
         notes.append(_said("held_out", target=target, ours=ours, theirs=theirs))
     if measured:
         notes.append(_said("measured", marginals=listed(measured)))
     elif measured is not None:
-        notes.append(_said("measured_alone", table=TABLES["public" if public else "uniform"]))
+        notes.append(_said("measured_alone", table=TABLES[other]))
     notes += unknown_sentences(fits)
     notes += _rule_sentences(rules)
     copied = [] if domain is None else copied_columns(domain)
@@ -233,14 +240,13 @@ def verdict_of(
     )
 
 
-def _remaining(errors: WorkloadErrors | None, found: Verdict) -> str:
+def _remaining(errors: WorkloadErrors | None, found: Verdict, other: str) -> str:
     """Return what was measured of the columns that the domain fits, without a judgement."""
     if errors is None or errors.synthetic is None or found.hidden:
         return found.headline
     if not errors.left_out:
         return _said("none_left")
     ours = mean_text(errors.synthetic, errors.margin)
-    other = "uniform" if errors.public is None else "public"
     theirs = errors.uniform if errors.public is None else errors.public
     if theirs is None:
         return _said("remaining", ours=ours)
@@ -265,20 +271,23 @@ def _compared(
     unmeasured: str,
     advice: tuple[str, ...],
     apart: PairErrors | None,
+    other: str,
 ) -> Verdict:
-    """Return the verdict of the errors alone."""
+    """Return the verdict of the errors alone, against the table of the key `other`."""
     if errors is None or errors.synthetic is None:
         return Verdict("not measured", unmeasured)
     ours, noise = errors.synthetic, errors.margin
     if errors.public is not None:
-        found = _beside(ours, errors.public, noise, "public", advice)
-        found = _with_lines(found, ours, errors.public, noise, apart, errors.sigma)
+        found = _beside(ours, errors.public, noise, other, advice)
+        found = _with_lines(found, ours, errors.public, noise, apart, errors.sigma, other)
     elif errors.uniform is not None:
-        found = _beside(ours, errors.uniform, noise, "uniform", advice)
+        found = _beside(ours, errors.uniform, noise, other, advice)
     elif uniform is not None:
         found = _beside_uniform(ours, uniform, noise, advice)
     else:
         return Verdict("not measured", _said("alone", ours=mean_text(ours, noise)))
+    if errors.public is None:
+        found = replace(found, statistics=(*found.statistics, *_lines_alone(ours, noise)))
     if noise and found.outcome == "undecided":
         found = replace(found, advice=(_said("larger_share"), *found.advice))
         if ours.possible <= noise and ours.possible + noise >= MOST:
@@ -295,10 +304,11 @@ def _with_lines(
     noise: float,
     apart: PairErrors | None,
     sigma: float,
+    other: str,
 ) -> Verdict:
     """Return the verdict on the workload's counts with that on pairs and associations."""
     further, unknown, statistics = {}, False, list(found.statistics)
-    for name in ("pairs", "association", "purpose"):
+    for name in _LINES:
         our, their = getattr(ours, name), getattr(theirs, name)
         if our is None or their is None:
             continue
@@ -320,20 +330,24 @@ def _with_lines(
         if difference - margin > ALIKE:
             further[name] = (difference, texts)
     for target in ours.scores.keys() & theirs.scores.keys():
-        mine, other = (area(one.scores[target], sigma) for one in (ours, theirs))
-        if mine is not None and other is not None:
-            worse = other.area - mine.area
-            if worse > math.hypot(mine.margin, other.margin):
+        mine, yours = (area(one.scores[target], sigma) for one in (ours, theirs))
+        if mine is not None and yours is not None:
+            worse = yours.area - mine.area
+            if worse > math.hypot(mine.margin, yours.margin):
                 texts = {
                     "line": _said("classifier", target=target),
                     "ours_there": _area_text(mine),
-                    "theirs_there": _area_text(other),
+                    "theirs_there": _area_text(yours),
                 }
                 further[target], unknown = (worse, texts), True
     found = replace(found, statistics=tuple(statistics))
     _, worst = max(further.values(), key=lambda one: one[0], default=(0.0, None))
     if found.outcome != "better":
-        notes = (_said("further_in", **worst),) if worst and found.outcome == "undecided" else ()
+        notes = (
+            (_said("further_in", table=TABLES[other], **worst),)
+            if worst and found.outcome == "undecided"
+            else ()
+        )
         return replace(found, notes=(*found.notes, *notes))
     if not unknown:
         return found
@@ -342,12 +356,22 @@ def _with_lines(
     return replace(
         found,
         outcome="mixed",
-        headline=_said(key, table=TABLES["public"], **means, **more),
-        advice=(_said("use_each"),) if worst else (_said("larger_share"),),
+        headline=_said(key, table=TABLES[other], **means, **more),
+        advice=(_said("use_each", table=TABLES[other]),) if worst else (_said("larger_share"),),
     )
 
 
-def _scored_sentences(errors: WorkloadErrors) -> list[str]:
+def _lines_alone(ours: TableErrors, noise: float) -> list[str]:
+    """Return the errors in pairs and associations, where no public table has any."""
+    lines = [(name, getattr(ours, name)) for name in _LINES]
+    return [
+        _said("line_alone", line=_said(name), ours_there=mean_text(TableErrors(mean), noise))
+        for name, mean in lines
+        if mean is not None
+    ]
+
+
+def _scored_sentences(errors: WorkloadErrors, compared: str) -> list[str]:
     """Return how well classifiers of each target predict private records."""
     ours = errors.synthetic
     made, sigma = [], errors.sigma
@@ -356,8 +380,8 @@ def _scored_sentences(errors: WorkloadErrors) -> list[str]:
             _said(
                 "learnt_from", table=TABLES[name], area=_area_text(area(one.scores[target], sigma))
             )
-            for name in ("public", "prior")
-            if (one := getattr(errors, name)) is not None and target in one.scores
+            for name, one in ((compared, errors.public), ("prior", errors.prior))
+            if one is not None and target in one.scores
         ]
         mine = area(shares, sigma)
         texts = {"target": target, "ours": _area_text(mine), "others": "".join(others)}
@@ -407,8 +431,8 @@ def _beside(
         "noise_explains" if outcome == "undecided" else "noise_does_not", table=TABLES[other]
     )
     statistic = _said("difference" if margin else "difference_exact", **_texts(difference, margin))
-    if outcome == "worse" and other == "public":
-        advice = (_said("use_public"), *advice)
+    if outcome == "worse" and other != "uniform":
+        advice = (_said("use_public", table=TABLES[other]), *advice)
     advice = () if outcome == "better" else advice
     notes = (explained,) if margin else ()
     return Verdict(outcome, headline, notes, (statistic,), advice, difference, margin)

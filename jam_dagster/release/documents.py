@@ -192,6 +192,7 @@ class MadeRelease:
             domain=None if domain.restricted else domain,
             unmeasured="none_left" if judged is None else unmeasured,
             recommended="" if best == transcript.mechanism else title_of(best),
+            compared="drawn_on" if spec.previous is not None else _named(self.public),
             apart=apart,
             lost=lost,
             measured=self._measured(left_out) if measured else None,
@@ -248,6 +249,12 @@ class MadeRelease:
         measurements = self.run.transcript.measurements
         measured = [one.clique for one in measurements if one.source == "private"]
         return apart, pairs.lost(counts, public, measured)
+
+
+def _named(public: MarginalSource | None) -> str:
+    """Return the key of the name of what is public."""
+    several = public is not None and len(encoded_tables(public)) > 1
+    return "several" if several else "public"
 
 
 def _clipped(public: MarginalSource | None) -> dict[str, float]:

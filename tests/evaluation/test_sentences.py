@@ -180,7 +180,12 @@ CASES: dict[str, tuple[Verdict, dict[str, object]]] = {
     "clipped_counts": (verdict_of(exact(0.1), clipped={"b": 0.6}), {}),
     "further_in": (
         verdict_of(replace(lined(0.3, 0.2, 0.0), synthetic=TableErrors(0.5, association=0.3))),
-        {"line": "associations", "ours_there": "0.300", "theirs_there": "0.200"},
+        {
+            "table": TABLES["public"],
+            "line": "associations",
+            "ours_there": "0.300",
+            "theirs_there": "0.200",
+        },
     ),
     "relation_lost": (verdict_of(exact(0.1), lost=["a x b"]), {"pairs": "a x b"}),
     "scored": (
@@ -209,6 +214,10 @@ CASES: dict[str, tuple[Verdict, dict[str, object]]] = {
     "gain": (
         verdict_of(noisy(0.1, prior=TableErrors(0.4))),
         {"gain": "+0.300", "margin": "0.028"},
+    ),
+    "line_alone": (
+        verdict_of(replace(lined(0.3, 0.2), public=None), uniform=1.5),
+        {"line": "associations", "ours_there": "0.300 ± 0.020"},
     ),
     "line": (
         verdict_of(lined(0.3, 0.2, 0.0)),
@@ -254,8 +263,11 @@ CASES: dict[str, tuple[Verdict, dict[str, object]]] = {
     ),
     "may_help": (verdict_of(exact(0.6)), {}),
     "may_make_known": (verdict_of(noisy(0.1, 0.1, 5.0)), {}),
-    "use_each": (verdict_of(lined(0.3, 0.2, 0.0)), {}),
-    "use_public": (verdict_of(exact(0.6)), {}),
+    "use_each": (
+        verdict_of(lined(0.3, 0.2, 0.0), compared="several"),
+        {"table": TABLES["several"]},
+    ),
+    "use_public": (verdict_of(exact(0.6), compared="drawn_on"), {"table": TABLES["drawn_on"]}),
     "larger_share": (verdict_of(noisy(0.1, 0.1, 5.0)), {}),
     "more_records": (verdict_of(noisy(0.1, 0.1, 5.0)), {}),
     "more_epsilon": (verdict_of(exact(0.6)), {}),

@@ -103,6 +103,15 @@ def test_households_and_their_persons_are_made(
     assert set(persons) <= set(households)
 
 
+@pytest.mark.slow
+def test_a_month_of_the_demo_is_made(code_location: dg.Definitions, tmp_path: Path) -> None:
+    with dg.DagsterInstance.ephemeral() as instance:
+        made = code_location.resolve_job_def("health_survey_monthly_release")
+        assert made.execute_in_process(instance=instance, partition_key="2026-01").success
+    report = tmp_path / "releases" / "health_survey_monthly" / "release_report" / "2026-01.html"
+    assert "the table that it was drawn on" in report.read_text()
+
+
 def test_protected_datasets_of_the_releases_have_budgets() -> None:
     for path in RELEASES.glob("*/defs.yaml"):
         attributes = yaml.safe_load(path.read_text())["attributes"]

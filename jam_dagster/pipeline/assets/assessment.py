@@ -5,11 +5,10 @@ from typing import Any
 
 import dagster as dg
 
-from jam_dagster.common.shown_text import one_line
 from jam_dagster.evaluation import Verdict, WorkloadErrors
 from jam_dagster.pipeline.assets.asset_options import release_asset
 from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN
-from jam_dagster.pipeline.assets.metadata import pictures
+from jam_dagster.pipeline.assets.metadata import pictures, verdict_metadata
 from jam_dagster.pipeline.assets.previous_release import drawn_on
 from jam_dagster.pipeline.assets.step import ReleaseStep
 from jam_dagster.pipeline.graph import ReleaseGraph
@@ -53,7 +52,7 @@ def error_metadata(
         metadata["sample_equivalent_within"] = "{:,} to {:,}".format(*measured.equivalent_within)
     if verdict.difference is not None and measured.public is not None:
         metadata["synthetic_minus_public"] = verdict.difference
-    return {"verdict": one_line(" ".join(verdict.sentences))} | metadata
+    return verdict_metadata(verdict) | metadata
 
 
 def verdict_on(graph: ReleaseGraph, made: MadeRelease) -> Verdict:
@@ -114,7 +113,7 @@ def _page(step: ReleaseStep, made: MadeRelease, *, restricted: bool) -> str:
         metadata["note"] = RESTRICTED
     elif graph.tells_data("release_report"):
         metadata["kilobytes"] = len(page.encode()) / 1000
-        metadata = {"verdict": one_line(" ".join(verdict.sentences))} | metadata
+        metadata = verdict_metadata(verdict) | metadata
     else:
         metadata |= graph.withheld_note()
     step.context.add_output_metadata(metadata)

@@ -26,6 +26,7 @@ from jam_dagster.evaluation.expectations.kinds import (
 from jam_dagster.evaluation.sentences import TABLES, said
 from jam_dagster.pipeline.assets.assessment import verdict_on
 from jam_dagster.pipeline.assets.descriptions import CHILDREN, MECHANISM_RUN, PUBLIC_CODES
+from jam_dagster.pipeline.assets.metadata import verdict_metadata
 from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.pipeline.launch import NO_CONFIG
 from jam_dagster.pipeline.markdown import literal
@@ -325,7 +326,9 @@ def _verdict(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
         numbers = {"difference": verdict.difference, "margin": verdict.margin}
         for name in (one.name for one in context.selected_asset_check_keys):
             outcome = "met" if met[name] else "not met"
-            said = one_line(" ".join(verdict.sentences if name == better else [verdict.headline]))
+            shown = verdict_metadata(verdict)
+            if name != better:
+                shown.pop("verdict_notes", None)
             metadata: dict[str, Any] = {}
             if verdict.difference is None:
                 description = verdict.headline
@@ -334,9 +337,10 @@ def _verdict(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
             elif workload_error.restricted:
                 # Dagster prints descriptions, and a launcher's output may be kept anywhere.
                 description = f"{outcome}. Restricted: exact statistics of private data."
-                metadata = {"verdict": said, **numbers, "restricted": True}
+                metadata = {**shown, **numbers, "restricted": True}
             else:
-                description, metadata = literal(said), {**numbers, "restricted": False}
+                description = literal(shown.pop("verdict"))
+                metadata = {**shown, **numbers, "restricted": False}
             yield dg.AssetCheckResult(
                 asset_key=key,
                 check_name=name,

@@ -21,6 +21,7 @@ from jam_dagster.tables import Domain
 if TYPE_CHECKING:
     import pandas as pd
 
+    from jam_dagster.evaluation import Verdict
     from jam_dagster.mechanisms import Round, Transcript
 
 PREVIEW_ROWS = 8
@@ -153,6 +154,17 @@ def sampling_error_metadata(mean: float, maximum: float) -> dict[str, dg.Metadat
             " of rounding the fitted model to whole rows. It is not an error against private data."
         ),
     }
+
+
+def listed(texts: Iterable[str]) -> dg.MarkdownMetadataValue:
+    """Return texts as a list in Markdown, each as it is."""
+    return dg.MetadataValue.md("\n".join(f"- {literal(one)}" for one in texts))
+
+
+def verdict_metadata(verdict: Verdict) -> dict[str, Any]:
+    """Return the headline of a verdict, and what else it says as a list."""
+    headline, *others = verdict.sentences
+    return {"verdict": one_line(headline)} | ({"verdict_notes": listed(others)} if others else {})
 
 
 def preview(frame: pd.DataFrame) -> dg.MarkdownMetadataValue:

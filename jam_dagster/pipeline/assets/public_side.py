@@ -11,13 +11,13 @@ from jam_dagster.pipeline.assets.asset_options import release_asset, table_metad
 from jam_dagster.pipeline.assets.metadata import (
     column_lineage,
     domain_table,
+    listed,
     observed_schema,
     preview,
 )
 from jam_dagster.pipeline.assets.previous_release import public_table
 from jam_dagster.pipeline.assets.step import STORES, ReleaseStep
 from jam_dagster.pipeline.graph import ReleaseGraph
-from jam_dagster.pipeline.markdown import literal
 from jam_dagster.release.engine import private_step
 from jam_dagster.release.public_side import draft_of, public_remarks
 from jam_dagster.tables import Domain, MarginalSource, PublicTables
@@ -95,8 +95,7 @@ def _domain_asset(graph: ReleaseGraph) -> dg.AssetsDefinition:
         draft = draft_of(graph.spec, _tables(graph, records))
         for name, said in (("left_out", draft.said_left_out), ("to_look_at", draft.said_notes)):
             if said:
-                listed = "\n".join(f"- {literal(one)}" for one in said)
-                context.add_output_metadata({name: dg.MetadataValue.md(listed)})
+                context.add_output_metadata({name: listed(said)})
         return describe(context, draft.domain)
 
     return domain_from_public
@@ -115,9 +114,7 @@ def _domain_metadata(domain: Domain) -> dict[str, Any]:
             "digest": domain.digest,
         }
         if domain.forbidden:
-            metadata["impossible"] = dg.MetadataValue.md(
-                "\n".join(f"- {literal(one.describe(domain))}" for one in domain.forbidden)
-            )
+            metadata["impossible"] = listed(one.describe(domain) for one in domain.forbidden)
     return metadata
 
 
@@ -158,8 +155,7 @@ def _public_discretized(graph: ReleaseGraph) -> dg.AssetsDefinition:
         if first and (remarks := public_remarks(frames, domain)):
             for remark in remarks:
                 context.log.warning(remark)
-            listed = "\n".join(f"- {literal(one)}" for one in remarks)
-            metadata["look_twice"] = dg.MetadataValue.md(listed)
+            metadata["look_twice"] = listed(remarks)
         if isinstance(encoded, PublicTables):
             metadata |= _several(graph, encoded)
         elif follows:
