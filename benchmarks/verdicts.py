@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,12 +38,14 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Table:
-    """A table, and its uses: `outcome` is regressed on `predictors`, and `label` is predicted."""
+    """A table, and its uses: each outcome of `regressions` is regressed on its predictors.
+
+    `label` is predicted. `daily` names a value and the hour of the day.
+    """
 
     rows: pd.DataFrame
     moved_by: str
-    outcome: str
-    predictors: tuple[str, ...]
+    regressions: Mapping[str, tuple[str, ...]]
     label: str = ""
     daily: tuple[str, str] | None = None
 
@@ -68,18 +70,23 @@ def tables() -> dict[str, Table]:
         "diamonds": Table(
             jewels[["carat", "cut", "color", "clarity", "depth", "table", "log_price"]],
             "carat",
-            "log_price",
-            ("carat", "depth", "table"),
+            {"log_price": ("carat", "depth", "table")},
         ),
         "weather": Table(
-            hours.dropna(), "temp", "temp", ("dewp", "wind_speed", "humid"), daily=("temp", "hour")
+            hours.dropna(),
+            "temp",
+            {"temp": ("dewp", "wind_speed", "humid")},
+            daily=("temp", "hour"),
         ),
         "marriages": Table(
-            marriages, "age", "rate_marriage", ("age", "yrs_married", "religious"), "had"
+            marriages, "age", {"rate_marriage": ("age", "yrs_married", "religious")}, "had"
         ),
-        "visits": Table(visits, "disea", "mdvis", ("lncoins", "disea", "physlm")),
+        "visits": Table(visits, "disea", {"mdvis": ("lncoins", "disea", "physlm")}),
         "tumours": Table(
-            tumours[kept], "mean area", "mean radius", ("mean texture", "mean concavity"), "target"
+            tumours[kept],
+            "mean area",
+            {"mean radius": ("mean texture", "mean concavity")},
+            "target",
         ),
     }
 
@@ -104,19 +111,14 @@ def losses(table: Table, private: pd.DataFrame) -> dict[str, Loss]:
         kept: np.ndarray = np.nan_to_num(found)
         return kept
 
-    spread = private[[*table.predictors, table.outcome]].std()
-
-    def coefficients(rows: pd.DataFrame) -> np.ndarray:
-        known = rows[[*table.predictors, table.outcome]].astype(float).dropna() / spread
-        features = np.column_stack([known[list(table.predictors)], np.ones(len(known))])
-        found: np.ndarray = np.linalg.lstsq(features, known[table.outcome], rcond=None)[0]
-        return found[:-1]
-
     def apart(of: Callable[[pd.DataFrame], np.ndarray]) -> Loss:
         truth = of(private)
         return lambda rows: float(np.abs(of(rows) - truth).mean())
 
-    made = {"correlations": apart(correlations), "coefficients": apart(coefficients)}
+    made = {
+        "correlations": apart(correlations),
+        "coefficients": apart(lambda rows: coefficients(table, rows, private)),
+    }
     if table.label:
         made["classifier"] = lambda rows: 1.0 - _area(rows, private, table.label)
     if table.daily is not None:
@@ -128,6 +130,17 @@ def losses(table: Table, private: pd.DataFrame) -> dict[str, Loss]:
 
         made["daily curve"] = apart(day)
     return made
+
+
+def coefficients(table: Table, rows: pd.DataFrame, private: pd.DataFrame) -> np.ndarray:
+    """Return the coefficients of all regressions on some rows, in standard units of the private."""
+    found = []
+    for outcome, predictors in table.regressions.items():
+        names = [*predictors, outcome]
+        known = rows[names].astype(float).dropna() / private[names].astype(float).std()
+        features = np.column_stack([known[list(predictors)], np.ones(len(known))])
+        found.append(np.linalg.lstsq(features, known[outcome], rcond=None)[0][:-1])
+    return np.concatenate(found)
 
 
 def _area(rows: pd.DataFrame, tested: pd.DataFrame, label: str) -> float:

@@ -15,7 +15,7 @@ def rows(seed: int) -> pd.DataFrame:
     return pd.DataFrame({"hour": hour, "x": x, "warm": 10 * (hour == 15) + x})
 
 
-TABLE = Table(rows(0), "x", "warm", ("x",), daily=("warm", "hour"))
+TABLE = Table(rows(0), "x", {"warm": ("x",)}, daily=("warm", "hour"))
 
 
 @pytest.mark.parametrize(("moved", "share"), [(False, 0.5), (True, 0.72)])
