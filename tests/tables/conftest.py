@@ -46,7 +46,7 @@ def categorical_attributes(draw, name: str) -> CategoricalAttribute:
 def numeric_attributes(draw, name: str) -> NumericAttribute:
     flags = {"nullable": draw(st.booleans()), "clip": draw(st.booleans())}
     if flags["nullable"]:
-        flags["unreadable"] = draw(st.sampled_from(["error", "missing"]))
+        flags["unreadable"] = draw(st.sampled_from(["error", "missing", "apart"]))
     kind = draw(st.sampled_from(["integer", "decimals", "float64", "float32"]))
     if kind == "integer":
         edges = draw(st.lists(st.integers(-1000, 1000), min_size=2, max_size=8, unique=True))
@@ -111,12 +111,13 @@ def domains(draw) -> Domain:
 
 @st.composite
 def encoded_tables(draw) -> EncodedTable:
-    """A table over a domain without impossible combinations."""
+    """A table over a domain without impossible combinations, as a release has it."""
     domain = draw(domains())
     domain = Domain(domain.attributes)
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     rows = draw(st.integers(1, 30))
-    return EncodedTable(domain, tuple(rng.integers(0, size, rows) for size in domain.shape))
+    codes = tuple(rng.integers(0, size, rows) for size in domain.shape)
+    return EncodedTable(domain, codes).as_released()
 
 
 st.register_type_strategy(Domain, domains())

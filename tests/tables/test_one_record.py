@@ -141,6 +141,8 @@ def attributes(values):
     yield NumericAttribute("a", (0, 1, 2, 100), integer=True, nullable=True, clip=True)
     yield NumericAttribute("a", (0, 2**53, 2**62), integer=True, nullable=True, clip=True)
     yield CategoricalAttribute("a", ("yes", "No"), nullable=True, unreadable="missing")
+    yield NumericAttribute("a", (0, 1, 2, 100), clip=True, **APART)
+    yield CategoricalAttribute("a", ("yes", "No", "1"), **APART)
     yield CategoricalAttribute("a", ("007", "7", "rest"), nullable=True, other="rest")
     yield NumericAttribute("a", (0, 1, 2, 100), clip=True, format="#,##0.0#%", **MISSING)
     codes = tuple((text, 1) for text in dict.fromkeys(map(str, values)) if text)
@@ -149,6 +151,7 @@ def attributes(values):
 
 
 MISSING: dict[str, Any] = {"nullable": True, "unreadable": "missing"}
+APART: dict[str, Any] = {"nullable": True, "unreadable": "apart"}
 
 
 def time_attribute(**entry):
@@ -159,6 +162,7 @@ def time_attribute(**entry):
 JANUARY = {"bounds": ["2024-01-01", "2024-02-15"]}
 TIMES = [
     time_attribute(**JANUARY, unit="day", format="%d.%m.%Y"),
+    time_attribute(**JANUARY, unit="day", unreadable="apart"),
     time_attribute(**JANUARY, unit="hour", every="day", zone="America/New_York"),
     time_attribute(**JANUARY, unit="minute", every="month", zone="Asia/Kolkata"),
     time_attribute(bounds=["00:00", "23:00"], unit="hour", dtype=TIME),

@@ -238,7 +238,11 @@ def sample_rows(
 
 
 def finished(sampled: EncodedTable, rng: np.random.Generator) -> EncodedTable:
-    """Return sampled rows as a release has them: with their repairs, and children in any order."""
+    """Return sampled rows as a release has them: with their repairs, and children in any order.
+
+    None has an unreadable value: these are missing.
+    """
+    sampled = sampled.as_released()
     if sampled.domain.children is not None:
         sampled = exchanged(sampled, rng)
     return repaired(sampled, rng)

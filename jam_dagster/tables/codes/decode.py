@@ -16,7 +16,9 @@ from jam_dagster.tables.domain.derived import formats_of, with_derived
 
 
 def decode(encoded: EncodedTable, rng: np.random.Generator, *, before: int = 0) -> pd.DataFrame:
-    """Decode codes to values; ``encode(decode(x)) == x``.
+    """Decode codes to values; ``encode(decode(x)) == x`` unless `x` has unreadable ones.
+
+    These are decoded to missing ones.
 
     A number is drawn uniformly from its bin (among the integers, or the numbers with the declared
     decimals), or from what the attribute says of it in `within`, and again if it would break an
@@ -47,7 +49,8 @@ def decode(encoded: EncodedTable, rng: np.random.Generator, *, before: int = 0) 
         codes = codes_of[attribute.name]
         if not isinstance(attribute, BinnedAttribute):
             points = attribute.points_of(codes, rng)
-            columns[attribute.name] = attribute.column_of(points, codes == attribute.null_code)
+            missing = np.isin(codes, attribute.missing_codes)
+            columns[attribute.name] = attribute.column_of(points, missing)
             continue
         numbers = DrawnNumbers.draw(attribute, codes, rng)
         if attribute.hour_from is not None:

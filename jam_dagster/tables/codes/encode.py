@@ -63,7 +63,7 @@ def encode(table: pd.DataFrame, domain: Domain, *, private: bool = True) -> Enco
         A column is missing, occurs twice or has a type that the attribute cannot hold.
     OutsideDomainError
         In a public table: a value that is not in the domain (and the attribute has no `other`,
-        does not `clip`, and does not count what is `unreadable` as missing), a missing value where
+        does not `clip`, and has an error for what is `unreadable`), a missing value where
         the attribute is not nullable, an impossible combination, or a broken constraint.
     PrivateValuesError
         In a private table: any of these, or any other fault of a value.

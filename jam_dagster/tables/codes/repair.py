@@ -108,9 +108,7 @@ def _repair(
     # Codes that a cell may become: no missing value, and none that is broken itself.
     allowed = ~broken
     for axis, name in enumerate(clique):
-        null = domain.attribute(name).null_code
-        if null is not None:
-            np.moveaxis(allowed, axis, 0)[null] = False
+        np.moveaxis(allowed, axis, 0)[list(domain.attribute(name).missing_codes)] = False
     weights = np.where(allowed, counts.reshape(broken.shape), 0)
     drawn = cells[rows]
     found, indices, times = np.unique(drawn, return_inverse=True, return_counts=True)

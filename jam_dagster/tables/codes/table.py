@@ -111,6 +111,17 @@ class EncodedTable:
             chosen = chosen.astype(np.intp)
         return EncodedTable(self.domain, tuple(column[chosen] for column in self.columns))
 
+    def as_released(self) -> EncodedTable:
+        """Return the records with missing values in place of unreadable ones."""
+        columns = [
+            column
+            if one.unreadable_code is None
+            else np.where(column == one.unreadable_code, one.missing_codes[-1], column)
+            for one, column in zip(self.domain.attributes, self.columns, strict=True)
+        ]
+        changed = any(one is not own for one, own in zip(columns, self.columns, strict=True))
+        return EncodedTable(self.domain, tuple(columns), self.clipped) if changed else self
+
     def to_frame(self) -> pd.DataFrame:
         """Return the codes as a DataFrame, columns in the order of the domain."""
         return pd.DataFrame(dict(zip(self.domain.names, self.columns, strict=True)))

@@ -42,7 +42,7 @@ class DrawnNumbers:
 
         A missing value gets one too, so that other draws do not depend on it.
         """
-        null = codes == attribute.null_code
+        null = np.isin(codes, attribute.missing_codes)
         bins = np.where(null, 0, codes).astype(np.intp)
         return cls(attribute, bins, null, _points(attribute, bins, rng))
 

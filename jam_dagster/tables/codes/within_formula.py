@@ -75,7 +75,7 @@ def _put(
     plan, formats = one.planned(domain), formats_of(domain.attributes)
     rows = np.flatnonzero(
         np.logical_and.reduce(
-            [codes[name] != domain.attribute(name).null_code for name in one.attributes]
+            [~np.isin(codes[name], domain.attribute(name).missing_codes) for name in one.attributes]
         )
     )
     numbers = np.empty(0)

@@ -20,6 +20,7 @@ from jam_dagster.common.deferred import pd
 from jam_dagster.common.validation import as_boolean, as_text
 from jam_dagster.tables.domain.values import (
     NULL_LABEL,
+    UNREADABLE_LABEL,
     Mask,
     Unreadable,
     Value,
@@ -32,7 +33,7 @@ LISTED_VALUES = 10
 OUTSIDE = -1
 """The code of a value that an attribute does not list."""
 
-Caught = Literal["missing", "other", "bound", "half"]
+Caught = Literal["unreadable", "missing", "other", "bound", "half"]
 
 _EXAMPLES = 5
 
@@ -57,13 +58,14 @@ class Attribute(ABC):
     dtype
         The pandas dtype to decode to; None: one that follows from the values.
     unreadable
-        "missing": a value that the attribute cannot hold is encoded as a missing one. "error": it
-        is an error.
+        "missing": a value that the attribute cannot hold is encoded as a missing one. "apart": it
+        has a cell of its own, before that of missing values, and is released as a missing one.
+        "error": it is an error.
 
     Raises
     ------
     DomainError
-        `unreadable` is "missing" and the attribute is not nullable.
+        `unreadable` is not "error" and the attribute is not nullable.
     """
 
     name: str
@@ -91,12 +93,35 @@ class Attribute(ABC):
     @property
     @abstractmethod
     def size(self) -> int:
-        """Number of cells, the null cell included."""
+        """Number of cells, those without a value included."""
 
     @property
     def null_code(self) -> int | None:
         """Code of the null cell, the last; None if the attribute is not nullable."""
         return self.size - 1 if self.nullable else None
+
+    @property
+    def unreadable_code(self) -> int | None:
+        """Code of the cell of values that the attribute cannot hold; None if it has none."""
+        return self.size - 2 if self.unreadable == "apart" else None
+
+    @property
+    def missing_codes(self) -> tuple[int, ...]:
+        """Codes of the cells that are released as missing: of unreadable and of missing values."""
+        both = (self.unreadable_code, self.null_code)
+        return tuple(one for one in both if one is not None)
+
+    def as_released(self, counts: npt.NDArray[Any], axis: int = 0) -> npt.NDArray[Any]:
+        """Return counts in which unreadable values count as missing, as released rows have them.
+
+        The shape stays.
+        """
+        if self.unreadable_code is None:
+            return counts
+        cells = np.moveaxis(counts.copy(), axis, 0)
+        cells[self.null_code] += cells[self.unreadable_code]
+        cells[self.unreadable_code] = 0
+        return np.moveaxis(cells, 0, axis)
 
     @property
     def absent_code(self) -> int | None:
@@ -116,7 +141,8 @@ class Attribute(ABC):
     @cached_property
     def labels(self) -> tuple[str, ...]:
         """Label of each cell in plots and tables."""
-        return (*self._labels(), *((NULL_LABEL,) if self.nullable else ()))
+        unreadable = (UNREADABLE_LABEL,) if self.unreadable == "apart" else ()
+        return (*self._labels(), *unreadable, *((NULL_LABEL,) if self.nullable else ()))
 
     @abstractmethod
     def _labels(self) -> Iterator[str]: ...
@@ -134,7 +160,11 @@ class Attribute(ABC):
     @property
     def catch_all_cells(self) -> list[CatchAll]:
         """The cells that also count values which the domain does not hold."""
-        return [] if self.null_code is None else [CatchAll("missing", self.null_code)]
+        both: list[tuple[Caught, int | None]] = [
+            ("unreadable", self.unreadable_code),
+            ("missing", self.null_code),
+        ]
+        return [CatchAll(caught, code) for caught, code in both if code is not None]
 
     @property
     def ordered(self) -> bool:
@@ -243,6 +273,8 @@ class Attribute(ABC):
     @abstractmethod
     def codes_in(self, column: pd.Series[Any]) -> tuple[npt.NDArray[np.intp], Mask]:
         """Return the code of each cell, any if it is missing, and which cells are missing.
+
+        A cell that the attribute cannot hold is missing too if `unreadable` is "missing".
 
         Each cell is encoded by itself. Errors quote values.
         """

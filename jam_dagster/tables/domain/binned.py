@@ -121,7 +121,7 @@ class BinnedAttribute(Attribute):
     def numbers_in(self, column: pd.Series[Any]) -> Numbers:
         """Return the numbers of cells, NaN where they are missing; others may be errors."""
         numbers = self.read_numbers(column)
-        if self.unreadable == "missing":
+        if self.unreadable != "error":
             return numbers
         wrong = np.isnan(numbers) & ~missing_in(column)
         if wrong.any():
@@ -135,7 +135,7 @@ class BinnedAttribute(Attribute):
 
     @property
     def bins(self) -> int:
-        """Number of bins, the null cell not counted."""
+        """Number of bins, cells without a value not counted."""
         return len(self.edges) - 1
 
     @cached_property
@@ -258,7 +258,7 @@ class BinnedAttribute(Attribute):
 
     @property
     def size(self) -> int:
-        return self.bins + self.nullable
+        return self.bins + self.nullable + (self.unreadable == "apart")
 
     def _labels(self) -> Iterator[str]:
         pairs = zip(*self.entry_limits, strict=True)
@@ -274,7 +274,7 @@ class BinnedAttribute(Attribute):
 
     @property
     def outside_text(self) -> str:
-        null = ", other texts to null" if self.unreadable == "missing" else ""
+        null = "" if self.unreadable == "error" else ", other texts to null"
         return ("moved to the bounds" if self.clip else "an error") + null
 
     def values_text(self, shown: int) -> str:
@@ -338,7 +338,12 @@ class BinnedAttribute(Attribute):
                         " `outside: clip` to round down"
                     )
         # NaN sorts last; the caller sets its code.
-        return self._bins_of(values), null
+        codes = self._bins_of(values)
+        if self.unreadable_code is not None:
+            known = missing_in(column)
+            codes[null & ~known] = self.unreadable_code
+            null &= known
+        return codes, null
 
     def listed_codes(self, column: pd.Series[Any]) -> Units:
         numbers = self.checked_numbers(column)

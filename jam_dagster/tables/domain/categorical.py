@@ -53,13 +53,15 @@ class CategoricalAttribute(Attribute):
     other
         The listed value that encodes every unlisted one. None: an unlisted value is an error.
     unreadable
-        "missing": without an `other`, an unlisted value is encoded as a missing one.
+        "missing": without an `other`, an unlisted value is encoded as a missing one. "apart": it
+        has a cell of its own.
 
     Raises
     ------
     DomainError
         No values, two values alike, `other` not among them, a dtype that cannot hold them, or
-        `unreadable` is "missing" and the attribute is not nullable.
+        `unreadable` is "apart" next to an `other`, or not "error" and the attribute is not
+        nullable.
     """
 
     values: tuple[Value, ...]
@@ -86,6 +88,11 @@ class CategoricalAttribute(Attribute):
                     " values: add it to them"
                 )
             object.__setattr__(self, "other", values[code])
+            if self.unreadable == "apart":
+                raise DomainError(
+                    f"attribute {self.name!r} has an other, which encodes every value that is not"
+                    " listed: remove it, or `unreadable: apart`"
+                )
         kind = kind_of(values)
         object.__setattr__(self, "dtype", self.dtype or inferred_dtype(kind, self.nullable))
         check_dtype(self.name, str(self.dtype), DTYPES_OF_KIND[kind], self.nullable)
@@ -109,7 +116,7 @@ class CategoricalAttribute(Attribute):
 
     @property
     def size(self) -> int:
-        return len(self.values) + self.nullable
+        return len(self.values) + self.nullable + (self.unreadable == "apart")
 
     def _labels(self) -> Iterator[str]:
         return map(text_of, self.values)
@@ -235,6 +242,8 @@ class CategoricalAttribute(Attribute):
         codes = each_value(column, code_of, OUTSIDE, np.intp)
         if self.unreadable == "missing":
             null = null | (codes < 0)
+        if self.unreadable_code is not None:
+            codes[(codes < 0) & ~null] = self.unreadable_code
         outside = (codes < 0) & ~null
         if outside.any():
             remedy = (
@@ -261,7 +270,7 @@ class CategoricalAttribute(Attribute):
 
     def column_of(self, points: npt.NDArray[Any], null: Mask) -> pd.Series[Any]:
         dtype = dtype_of(str(self.dtype))
-        values: Any = [*self.listed, *([None] if self.nullable else [])]
+        values: Any = [*self.listed, *[None] * len(self.missing_codes)]
         if dtype == "category":
             dtype = pd.CategoricalDtype(list(self.listed), self.ordered)
         taken: Any = pd.array(values, dtype=dtype).take(points.astype(np.intp))

@@ -105,6 +105,11 @@ class ChildAttribute(Attribute):
         """Code of the null cell of the child's attribute, if it has one."""
         return self.child.null_code
 
+    @property
+    def unreadable_code(self) -> int | None:
+        """Code of the unreadable cell of the child's attribute, if it has one."""
+        return self.child.unreadable_code
+
     @cached_property
     def labels(self) -> tuple[str, ...]:
         """Label of each cell in plots and tables."""

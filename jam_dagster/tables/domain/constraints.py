@@ -161,7 +161,7 @@ class Combinations:
     def describe(self, domain: OrderedAttributes) -> str:
         """Return the constraint in words."""
         pair = [domain.attribute(name) for name in self.attributes]
-        product = math.prod(one.size - one.nullable for one in pair)
+        product = math.prod(one.size - len(one.missing_codes) for one in pair)
         broken = int(self.broken(domain).sum())
         bins = "" if not any(one.binned for one in pair) else "the bins of "
         names = ", ".join(self.attributes)
@@ -194,8 +194,7 @@ class Combinations:
             every = zip(entry, mask.shape, strict=True)
             mask[np.ix_(*(codes or range(size) for codes, size in every))] = False
         for axis, one in enumerate(attributes):
-            if one.null_code is not None:
-                np.moveaxis(mask, axis, 0)[one.null_code] = False
+            np.moveaxis(mask, axis, 0)[list(one.missing_codes)] = False
         return mask
 
 
@@ -231,11 +230,10 @@ class NotNull:
         return self
 
     def broken(self, domain: OrderedAttributes, drawn: bool = False) -> npt.NDArray[np.bool_]:
-        """Return which cell is that of missing values."""
+        """Return which cells are released as missing."""
         attribute = domain.attribute(self.attribute)
         mask = np.zeros(attribute.size, dtype=bool)
-        if attribute.null_code is not None:
-            mask[attribute.null_code] = True
+        mask[list(attribute.missing_codes)] = True
         return mask
 
 

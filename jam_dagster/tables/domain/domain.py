@@ -39,7 +39,7 @@ from jam_dagster.tables.domain.domain_file import (
     save_domain,
 )
 from jam_dagster.tables.domain.formula import Formula
-from jam_dagster.tables.domain.impossible import ImpossibleCombination, condition_of
+from jam_dagster.tables.domain.impossible import ImpossibleCombination, condition_of, with_missing
 
 Clique = tuple[str, ...]
 """Names of attributes, in the order of the domain."""
@@ -181,7 +181,8 @@ class Domain:
                 f"the impossible combination of {', '.join(clique)} spans {self.size(clique):,}"
                 f" cells, more than {_MAX_IMPOSSIBLE_CELLS:,}: declare it over fewer attributes"
             )
-        return ImpossibleCombination(clique, tuple(codes[name] for name in clique))
+        every = (with_missing(self.attribute(name), codes[name]) for name in clique)
+        return ImpossibleCombination(clique, tuple(every))
 
     @property
     def forbidden(self) -> tuple[ImpossibleCombination | Constraint, ...]:
@@ -253,6 +254,20 @@ class Domain:
     def sizes(self) -> dict[str, int]:
         """Number of cells by name."""
         return dict(zip(self.names, self.shape, strict=True))
+
+    @cached_property
+    def _apart(self) -> dict[str, Attribute]:
+        return {one.name: one for one in self.attributes if one.unreadable_code is not None}
+
+    def as_released(self, clique: Clique, counts: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return a marginal in which unreadable values count as missing, as rows are released.
+
+        The shape stays.
+        """
+        for axis, name in enumerate(clique):
+            if name in self._apart:
+                counts = self._apart[name].as_released(counts, axis)
+        return counts
 
     @cached_property
     def positions(self) -> dict[str, int]:

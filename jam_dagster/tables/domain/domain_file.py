@@ -27,7 +27,8 @@ The last numeric bin is closed; the others contain only their lower edge. ``boun
 means edges of equal width; integers without ``bins`` get a bin a value. In ``impossible`` a
 condition is a value, ``null``, for numbers ``{from: x, below: y}`` (either may be left out; both
 must be edges of bins) or ``{bins: [0, 1]}``, or a list of these. ``unreadable: missing`` counts
-what is not a number, or not among the values of an attribute without ``other``, as missing.
+what is not a number, or not among the values of an attribute without ``other``, as missing;
+``unreadable: apart`` in a cell of its own, which released rows have as missing.
 ``within: [[40, 310], [41, 60, 95]]`` says what the numbers of a bin are like in public data: 40
 with weight 310, and 41 to 60 with weight 95. `jam_dagster.tables.domain.derived` says what an
 expression may hold, and `jam_dagster.tables.domain.constraints` how constraints are written.

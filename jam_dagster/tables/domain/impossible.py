@@ -118,7 +118,7 @@ def condition_of(attribute: Attribute, codes: tuple[int, ...]) -> Any:
 
 
 def _conditions(attribute: Attribute, codes: tuple[int, ...]) -> list[Any]:
-    plain = [code for code in codes if code != attribute.null_code]
+    plain = [code for code in codes if code not in attribute.missing_codes]
     return attribute.conditions(plain) + [None] * (len(plain) < len(codes))
 
 
@@ -127,7 +127,16 @@ def _item_codes(what: str, attribute: Attribute, item: object) -> list[int]:
         return attribute.condition_codes(what, item)
     if attribute.null_code is None:
         raise DomainError(f"{what} is null, but the attribute is not nullable")
-    return [attribute.null_code]
+    return list(attribute.missing_codes)
+
+
+def with_missing(attribute: Attribute, codes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return codes with all of cells that are released as missing, if one of them is.
+
+    A released row has missing values in place of unreadable ones, so a rule is of both.
+    """
+    missing = set(attribute.missing_codes)
+    return tuple(sorted(missing.union(codes))) if missing.intersection(codes) else codes
 
 
 def _describe_codes(attribute: Attribute, codes: tuple[int, ...]) -> str:

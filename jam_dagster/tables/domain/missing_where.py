@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from jam_dagster.tables.domain.impossible import (
     OrderedAttributes,
     codes_of,
     condition_of,
+    with_missing,
 )
 
 _KEYS = ("missing", "where", "only_where")
@@ -57,7 +58,7 @@ class MissingWhere:
 
     def together(self, domain: OrderedAttributes) -> bool:
         """Return whether both attributes are missing in the same rows."""
-        return self.exactly and self.codes == (domain.attribute(self.where).null_code,)
+        return self.exactly and self.codes == domain.attribute(self.where).missing_codes
 
     def describe(self, domain: OrderedAttributes) -> str:
         """Return the constraint in words."""
@@ -68,7 +69,7 @@ class MissingWhere:
         return f"{self.attribute} is missing {how} where {there}"
 
     def checked(self, domain: OrderedAttributes) -> MissingWhere:
-        """Return it as it is, or raise DomainError if it does not fit the attributes."""
+        """Return it, of all cells without a value if of one; raise DomainError if it is wrong."""
         what, other = domain.attribute(self.attribute), domain.attribute(self.where)
         if self.attribute == self.where:
             raise DomainError(f"{self.attribute!r} is missing where it is missing: name another")
@@ -82,7 +83,7 @@ class MissingWhere:
                 f"{self.attribute!r} is missing where {self.where!r} has codes outside 0 to"
                 f" {other.size - 1}"
             )
-        return self
+        return replace(self, codes=with_missing(other, self.codes))
 
     def rows(self, where: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
         """Return the records in which the attribute may be missing, by the other one's codes."""
@@ -95,7 +96,7 @@ class MissingWhere:
         there = self.rows(np.arange(other.size))
         mask = np.zeros((what.size, other.size), dtype=bool)
         mask[:] = there if self.exactly else False
-        mask[what.null_code] = ~there
+        mask[list(what.missing_codes)] = ~there
         return mask
 
 

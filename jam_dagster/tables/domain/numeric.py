@@ -72,7 +72,7 @@ class NumericAttribute(BinnedAttribute):
     DomainError
         Edges that do not increase or are not finite, a bin without an allowed value, a dtype
         that cannot hold the values, an entry of `within` that is not in one bin, or
-        `unreadable` is "missing" and the attribute is not nullable.
+        `unreadable` is not "error" and the attribute is not nullable.
     """
 
     integer: bool = False

@@ -20,8 +20,9 @@ Numbers = npt.NDArray[np.float64]
 Units = npt.NDArray[np.int64]
 
 NULL_LABEL = "(null)"
+UNREADABLE_LABEL = "(unreadable)"
 
-Unreadable = Literal["error", "missing"]
+Unreadable = Literal["error", "missing", "apart"]
 """Treatment of a value that an attribute cannot hold."""
 
 LARGEST_INTEGER = 2**53 - 1
@@ -223,10 +224,11 @@ def check_unreadable(name: str, unreadable: object, nullable: bool) -> None:
     """Raise DomainError unless `unreadable` is a choice that the attribute has."""
     if unreadable not in get_args(Unreadable):
         raise DomainError(
-            f"attribute {name!r}: unreadable must be 'error' or 'missing', got {unreadable!r}"
+            f"attribute {name!r}: unreadable must be 'error', 'missing' or 'apart', got"
+            f" {unreadable!r}"
         )
-    if unreadable == "missing" and not nullable:
+    if unreadable != "error" and not nullable:
         raise DomainError(
-            f"attribute {name!r} has no missing values to which unreadable ones could be counted:"
-            " declare `nullable: true` next to `unreadable: missing`"
+            f"attribute {name!r} has no missing values, which unreadable ones are released as:"
+            f" declare `nullable: true` next to `unreadable: {unreadable}`"
         )

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from jam_dagster.common.deferred import pd
@@ -69,8 +70,8 @@ def _notes(column: pd.Series[Any], encoded: EncodedTable) -> Iterator[str]:
 
 def _unread(column: pd.Series[Any], attribute: Attribute, codes: npt.NDArray[Any]) -> str:
     """Return how many cells of a public column are not read, or ""."""
-    wrong = (codes == attribute.null_code) & ~missing_in(column)
-    if attribute.null_code is None or not wrong.any():
+    wrong = np.isin(codes, attribute.missing_codes) & ~missing_in(column)
+    if not wrong.any():
         return ""
     examples = ", ".join(map(repr, column[wrong].unique()[:EXAMPLES].tolist()))
     return (

@@ -64,7 +64,7 @@ def found_constraints(table: pd.DataFrame, encoded: EncodedTable) -> tuple[Repai
         for one in attributes
         if encoded.records >= LEAST_ROWS
         and one.null_code is not None
-        and not (encoded.column(one.name) == one.null_code).any()
+        and not np.isin(encoded.column(one.name), one.missing_codes).any()
     ]
     orders = _orders(table, encoded.domain.binned)
     ordered = {name for one in orders for name in one.attributes}
@@ -169,8 +169,7 @@ def _absent(
     indices = np.ravel_multi_index(tuple(column.astype(np.intp) for column in columns), shape)
     counts = np.bincount(indices, minlength=shape[0] * shape[1]).reshape(shape).astype(np.float64)
     for axis, one in enumerate(pair):
-        if one.null_code is not None:
-            np.moveaxis(counts, axis, 0)[one.null_code] = 0
+        np.moveaxis(counts, axis, 0)[list(one.missing_codes)] = 0
     total = max(counts.sum(), 1.0)
     expected = counts.sum(axis=1)[:, None] * counts.sum(axis=0)[None, :] / total
     absent = (counts == 0) & (expected > 0) & (expected >= least)
@@ -179,7 +178,8 @@ def _absent(
 
 def _listed(pair: Sequence[Attribute], absent: npt.NDArray[np.bool_]) -> Combinations:
     """Return the combinations that are left, an entry for all values that have the same ones."""
-    plain = absent[: pair[0].size - pair[0].nullable, : pair[1].size - pair[1].nullable]
+    known = (one.size - len(one.missing_codes) for one in pair)
+    plain = absent[tuple(map(slice, known))]
     entries: dict[tuple[int, ...], list[int]] = {}
     for code, row in enumerate(plain):
         entries.setdefault(tuple(np.flatnonzero(~row).tolist()), []).append(code)
@@ -200,7 +200,7 @@ def _missing(encoded: EncodedTable) -> tuple[MissingWhere, ...]:
     missing: dict[str, _Rows] = {}
     for one in domain.attributes:
         if one.null_code is not None:
-            rows = encoded.column(one.name) == one.null_code
+            rows = np.isin(encoded.column(one.name), one.missing_codes)
             if _unlikely(rows, rows):
                 missing[one.name] = rows
                 groups.setdefault(np.packbits(rows).tobytes(), []).append(one.name)
@@ -209,7 +209,7 @@ def _missing(encoded: EncodedTable) -> tuple[MissingWhere, ...]:
     for index, name in enumerate(leaders):
         (group,) = (one for one in groups.values() if one[0] == name)
         found += _rule(encoded, missing, name, leaders[:index], group)
-        found += (MissingWhere(other, name, (_null(encoded, name),)) for other in group[1:])
+        found += (MissingWhere(other, name, _missing_codes(encoded, name)) for other in group[1:])
     return tuple(found)
 
 
@@ -233,7 +233,7 @@ def _rule(
     for other_name in reversed(others):
         there = missing[other_name]
         if not (rows & ~there).any() and _unlikely(rows, there):
-            yield MissingWhere(name, other_name, (_null(encoded, other_name),), exactly=False)
+            yield MissingWhere(name, other_name, _missing_codes(encoded, other_name), exactly=False)
             return
     if only is not None:
         yield only
@@ -251,7 +251,7 @@ def _values(
     rows = np.bincount(column.astype(np.intp), minlength=other.size)
     nulls = np.bincount(column[missing].astype(np.intp), minlength=other.size)
     always = (nulls == rows) & (rows > 0)
-    known = np.arange(other.size) != other.null_code
+    known = ~np.isin(np.arange(other.size), other.missing_codes)
     if (always & known).any() and nulls[always].sum() == missing.sum():
         return tuple(np.flatnonzero(always).tolist()), True
     never = (nulls == 0) & (rows * missing.mean() >= _LEAST_EXPECTED) & known
@@ -260,10 +260,8 @@ def _values(
     return (tuple(np.flatnonzero(~never).tolist()) if enough else ()), False
 
 
-def _null(encoded: EncodedTable, name: str) -> int:
-    null = encoded.domain.attribute(name).null_code
-    assert null is not None  # noqa: S101  # it is missing in some rows
-    return null
+def _missing_codes(encoded: EncodedTable, name: str) -> tuple[int, ...]:
+    return encoded.domain.attribute(name).missing_codes
 
 
 def _formulas(

@@ -106,8 +106,8 @@ def _sources(table: pd.DataFrame, encoded: EncodedTable) -> dict[str, _Source]:
         else:
             if kind_of(one.listed) == "mixed":
                 continue  # No expression reads numbers among texts.
-            codes, null = column.astype(np.int64), [None] if one.nullable else []
-            labels = [*map(text_of, one.listed), *null]
+            codes = column.astype(np.int64)
+            labels = [*map(text_of, one.listed), *[None] * len(one.missing_codes)]
             known = codes != (-1 if one.other_code is None else one.other_code)
         if known.mean() >= 1 - _MOST_OTHER and len(np.unique(codes)) > 1:
             found[one.name] = _Source(codes, labels, known)

@@ -17,7 +17,7 @@ from jam_dagster.mechanisms.loops.transcript import sampling_generator, sampling
 from jam_dagster.models.graphical.sampling import sampling_distance
 from jam_dagster.models.row_search import RowSearch
 from jam_dagster.privacy import Draws, SeededNoise, UnledgeredAccount
-from jam_dagster.tables import Workload
+from jam_dagster.tables import Domain, EncodedTable, Workload, decode, encode
 from jam_dagster.tables.codes.table import count_blocks
 from jam_dagster.tables.sources.table_file import ChunkFormat
 
@@ -33,6 +33,17 @@ def test_rows_are_sampled_alone_where_nothing_is_said(made):
     found = sample_rows(made.model, made.transcript)
     plain = made.model.sample(made.transcript.records, sampling_generator(made.transcript))
     assert found.to_frame().equals(plain.to_frame())
+
+
+def test_no_row_has_an_unreadable_value():
+    """Who encodes the file of a release finds the codes that it has."""
+    content = {"attributes": {"a": {"edges": [0, 1, 2], "nullable": True, "unreadable": "apart"}}}
+    domain = Domain.from_dict(content | {"repairs": [{"not_null": ["a"]}]})
+    rng = np.random.default_rng(0)
+    rows_of_a_model = EncodedTable(domain, (rng.integers(0, 4, 100),))
+    codes = rows.finished(rows_of_a_model, rng)
+    assert set(codes.column("a").tolist()) == {0, 1, 3}
+    assert encode(decode(codes, rng), domain).column("a").tolist() == codes.column("a").tolist()
 
 
 def test_a_search_is_stored_with_the_transcript_and_made_again(made, tmp_path):

@@ -90,7 +90,7 @@ def test_the_papers_form(tmp_path):
         ({"values": "x"}, "values must be a list"),
         ({"values": ["x"], "nullable": "yes"}, "nullable must be true or false"),
         ({"values": ["x"], "dtype": 3}, "dtype must be a text"),
-        ({"values": ["x"], "nullable": True, "unreadable": "null"}, "'error' or 'missing'"),
+        ({"values": ["x"], "nullable": True, "unreadable": "null"}, "'missing' or 'apart'"),
         ({"edges": [0, 1], "unreadable": "missing"}, "declare `nullable: true` next to"),
         (
             {"edges": [0, 5, 9], "within": [[4, 6, 1]]},
