@@ -84,8 +84,9 @@ class Groups:
         counts
             The basis's records of each code, or ones; shape ``(size,)``.
         """
-        gaps = [one for one in (attribute.null_code, attribute.absent_code) if one is not None]
-        codes = np.setdiff1d(np.arange(attribute.size), gaps)
+        absent = () if attribute.absent_code is None else (attribute.absent_code,)
+        gaps = [list(some) for some in (attribute.missing_codes, absent) if some]
+        codes = np.setdiff1d(np.arange(attribute.size), [*attribute.missing_codes, *absent])
         order = _order(attribute, codes)
         codes = codes if order is None else order
         weights = counts[codes] / max(1, counts[codes].sum())
@@ -101,7 +102,8 @@ class Groups:
         number = int(group.max(initial=-1)) + 1
         of_code = np.empty(attribute.size, np.intp)
         of_code[codes] = group
-        of_code[gaps] = np.arange(number, number + len(gaps))
+        for group_of_gap, some in enumerate(gaps, start=number):
+            of_code[some] = group_of_gap
         shares = np.bincount(of_code, counts, minlength=number + len(gaps))
         mass = np.bincount(group, weights, minlength=number).astype(float)
         scores = np.empty((number, 0)) if order is None else _ranks(mass)

@@ -1,9 +1,9 @@
 """Whether the domain holds the values of the private table, by released measurements alone.
 
-A value that a domain does not hold is counted in a catch-all cell: as missing, as `other`, or in
-the first or last bin. A column that the domain does not fit ends up there almost whole, and the
-workload error does not show it, because that is taken after encoding. Comparing released counts of
-these cells with the public table is post-processing and costs no privacy.
+A value that a domain does not hold is counted in a catch-all cell: as unreadable, as missing, as
+`other`, or in the first or last bin. A column that the domain does not fit ends up there almost
+whole, and the workload error does not show it, because that is taken after encoding. Comparing
+released counts of these cells with the public table is post-processing and costs no privacy.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from jam_dagster.tables.domain.attributes import Attribute
     from jam_dagster.tables.domain.domain import Domain
 
-FAR = {"missing": 0.2, "other": 0.2, "bound": 0.4, "half": 0.2}
+FAR = {"unreadable": 0.2, "missing": 0.2, "other": 0.2, "bound": 0.4, "half": 0.2}
 """The least excess over the public share, a fraction of the records, that is a misfit.
 
 Large compared with ordinary differences between populations: groups of Adult's people (by sex,
@@ -37,17 +37,20 @@ missing cells.
 The first and last bin also count values within the bounds: there the groups differ by up to 28.
 """
 
-NEVER_MISSING = 0.05
-"""The same for missing cells of a column of which no public cell is missing.
+NEVER = 0.05
+"""The same for missing or unreadable cells of a column where no public cell is so.
 
-Synthetic rows are repaired to have none there, so whatever is missing is lost.
+Synthetic rows are repaired to have no missing cell there, so whatever is missing is lost.
 """
 
 ALMOST_ALL = 0.98
 """The least share of one of two bins that is a misfit, where public values are in both."""
 
 ALONE = 0.95
-"""The least share of a catch-all cell that is a misfit where there is no public table."""
+"""The least share of a catch-all cell that is a misfit where there is no public table.
+
+Unreadable cells are one from `FAR` on: no people have them if their domain fits.
+"""
 
 MORE_THAN_ALL = 2.0
 """A share that no cell has, whatever its noise."""
@@ -61,7 +64,8 @@ class CatchAllShare:
     """The released share of a catch-all cell and the public one, as fractions of the records.
 
     `caught` is what the cell counts. `public` is None if no public table has the column. `noise` is
-    the largest distance of `released` from the truth by noise alone.
+    the largest distance of `released` from the truth by noise alone. `usual` is the public share
+    that `released` may have; None: `public`.
     """
 
     caught: Caught
@@ -69,27 +73,34 @@ class CatchAllShare:
     released: float
     public: float | None
     noise: float
+    usual: float | None = None
+
+    @property
+    def base(self) -> float:
+        """The share that is no excess."""
+        return (self.public if self.usual is None else self.usual) or 0.0
 
     @property
     def excess(self) -> float:
         """How much the released share exceeds the public one."""
-        return self.released - (self.public or 0.0)
+        return self.released - self.base
 
     @property
     def far(self) -> float:
         """The share from which on the cell is a misfit, were there no noise."""
         if self.public is None:
             # One of two bins may hold all values truly.
-            return MORE_THAN_ALL if self.caught == "half" else ALONE
+            alone = {"half": MORE_THAN_ALL, "unreadable": FAR["unreadable"]}
+            return alone.get(self.caught, ALONE)
         if self.caught == "half":
             return max(ALMOST_ALL, self.public + FAR["half"])
-        never = self.caught == "missing" and not self.public
-        return self.public + (NEVER_MISSING if never else FAR[self.caught])
+        never = self.caught in ("unreadable", "missing") and not self.public
+        return self.base + (NEVER if never else FAR[self.caught])
 
     @property
     def limit(self) -> float:
         """The released share from which on the cell is a misfit: far, and beyond the noise."""
-        return max(self.far, (self.public or 0.0) + self.noise)
+        return max(self.far, self.base + self.noise)
 
     @property
     def known(self) -> bool:
@@ -130,6 +141,8 @@ class ColumnFit:
             return "shift" if dates else "widen"
         if self.misfit.caught == "other":
             return "list_values"
+        if self.misfit.caught == "unreadable":
+            return "state_writing" if column.binned else "list_values"
         if column.unreadable == "missing":
             return "state_format" if column.binned else "list_or_empty"
         return "check_column"
@@ -171,13 +184,15 @@ def column_fits(
         # The number of records that have the column is a noisy count, too.
         sigma = released.sigma * (1.0 if attribute.absent_code is None else 2**0.5)
         shown = _public_shares(domain, public, attribute)
+        ours = (released.counts / records).tolist()
         shares = tuple(
             CatchAllShare(
                 caught,
                 attribute.labels[code],
-                float(released.counts[code]) / records,
+                ours[code],
                 None if shown is None else shown[code],
-                deviations * sigma / records,
+                deviations * sigma * _summed(attribute, code) ** 0.5 / records,
+                None if shown is None else _usual(attribute, code, ours, shown),
             )
             for caught, code in attribute.catch_all_cells
         )
@@ -194,6 +209,25 @@ def _there(attribute: Attribute, counts: npt.NDArray[Any], records: float) -> fl
     """Return how many of the records have the column."""
     absent = attribute.absent_code
     return records if absent is None else records - float(counts[absent])
+
+
+def _summed(attribute: Attribute, code: int) -> int:
+    """Return how many cells are compared for one; see `_usual`."""
+    return len(attribute.missing_codes) if code in attribute.missing_codes else 1
+
+
+def _usual(
+    attribute: Attribute, code: int, released: Sequence[float], public: Sequence[float]
+) -> float:
+    """Return the public share that a cell may have.
+
+    A public table may have missing values in place of unreadable ones, as an earlier release does,
+    or the other way round. So a cell may have what its private sibling leaves of both public ones.
+    """
+    others = [one for one in attribute.missing_codes if one != code]
+    if len(others) == len(attribute.missing_codes):
+        return public[code]
+    return max(public[code], public[code] + sum(public[one] - released[one] for one in others))
 
 
 def _public_shares(

@@ -7,7 +7,7 @@ them is post-processing and costs no privacy.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ import numpy as np
 if TYPE_CHECKING:
     from jam_dagster.mechanisms.loops.transcript import Transcript
     from jam_dagster.models.measurement import Measurement
+    from jam_dagster.tables.domain.attributes import Attribute
     from jam_dagster.tables.domain.domain import Clique
 
 
@@ -32,6 +33,10 @@ class ReleasedMarginal:
     counts: np.ndarray
     sigma: float
     rounds: tuple[int, ...]
+
+    def as_released(self, attribute: Attribute) -> ReleasedMarginal:
+        """Return the counts of an attribute with unreadable values as missing ones; see there."""
+        return replace(self, counts=attribute.as_released(self.counts))
 
 
 def released_marginal(transcript: Transcript, clique: Clique) -> ReleasedMarginal | None:
@@ -123,12 +128,14 @@ def one_way_agreement(
     synthetic: np.ndarray,
     records: int,
     level: float,
+    summed: int = 1,
 ) -> Agreement:
     """Set the tolerance for a one-way marginal and compare a synthetic table with it.
 
     The released estimate and the model's counts have k cells, and sum to n `records`; the synthetic
-    counts are of m rows. The tolerance is, cell by cell, ``max(z sigma, |model - released|) + t``:
-    the noise of the measurement or the residual of the fit, plus the error of sampling m rows.
+    counts are of m rows. A released count sums at most `summed` cells with noise of `sigma`. The
+    tolerance is, cell by cell, ``max(z sigma sqrt(summed), |model - released|) + t``: the noise of
+    the measurement or the residual of the fit, plus the error of sampling m rows.
 
     Here ``z`` is the normal quantile at ``level / (2 k)``, and t is Bernstein's bound at the same
     level for the count of a cell with probability p among m independent rows, scaled to n: with
@@ -139,7 +146,8 @@ def one_way_agreement(
     """
     cells = released.counts.size
     rows = float(synthetic.sum())
-    noise_allowance = NormalDist().inv_cdf(1.0 - level / (2 * cells)) * released.sigma
+    sigma = released.sigma * math.sqrt(summed)
+    noise_allowance = NormalDist().inv_cdf(1.0 - level / (2 * cells)) * sigma
     if rows > 0:
         probability = np.clip(model / model.sum(), 0.0, 1.0)
         log_term = math.log(2 * cells / level)

@@ -86,6 +86,9 @@ def histograms(
     targets
         The columns to predict.
     """
+    # All have missing values where they may have unreadable ones, as released rows do.
+    private = private.as_released()
+    tables = {name: table.as_released() for name, table in tables.items()}
     basis = tables.get("public", tables["synthetic"])
     made = []
     for table in tables.values():
@@ -98,9 +101,7 @@ def histograms(
 def predicted_value(rows: EncodedTable, target: str) -> int:
     """Return the code that is the second most frequent, a missing one aside."""
     counts = np.bincount(rows.column(target), minlength=rows.domain.sizes[target])
-    missing = rows.domain.attribute(target).null_code
-    if missing is not None:
-        counts[missing] = -1
+    counts[list(rows.domain.attribute(target).missing_codes)] = -1
     return int(np.argsort(-counts, kind="stable")[min(1, len(counts) - 1)])
 
 

@@ -49,6 +49,8 @@ SENTENCES = {
     "misfit_and_one": "The domain does not fit {column} and 1 other column.",
     "misfits": "The domain does not fit {column} and {more} other columns.",
     # The share of a catch-all cell.
+    "unreadable": "In {column}, {share:.1%} of the records cannot be read.",
+    "unreadable_beside": "In {column}, {share:.1%} of the records cannot be read, and {public:.1%} in the public table.",
     "missing": "In {column}, {share:.1%} of the records are missing.",
     "missing_beside": "In {column}, {share:.1%} of the records are missing, and {public:.1%} in the public table.",
     "other": "In {column}, {share:.1%} of the records are counted as {label}.",
@@ -63,6 +65,7 @@ SENTENCES = {
     "widen": "Widen the bounds of {columns}.",
     "shift": "Shift the public table's dates to the private period, or widen the bounds of {columns}.",
     "list_values": "List the values of {columns}.",
+    "state_writing": "State how the values of {columns} are written: their format, or the source's decimal mark.",
     "state_format": "Empty cells and values in another format both count as missing in {columns}: state the format (format, or the source's decimal mark), or leave the domain as it is if these cells are empty.",
     "list_or_empty": "Empty cells and values that are not listed both count as missing in {columns}: list the values, or leave the domain as it is if these cells are empty.",
     "check_column": "Check or leave out {columns}.",

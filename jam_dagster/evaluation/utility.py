@@ -122,6 +122,8 @@ def target_utility(
     """
     if private.records < _TWO:
         return None
+    # All have missing values where they may have unreadable ones, as released rows do.
+    private = private.as_released()
     order = np.random.default_rng(0).permutation(private.records)
     tested, kept = np.array_split(order, 2)
     held, ceiling = private.take(tested), private.take(kept)
@@ -131,7 +133,7 @@ def target_utility(
     scores = {"majority": Score(*_hits(truth, guessed))}
     for name, table in {**tables, "private": ceiling}.items():
         if isinstance(table, EncodedTable) and table.records:
-            classifier = Classifier.of(table, target)
+            classifier = Classifier.of(table.as_released(), target)
             hits = _hits(truth, classifier.predicted(held))
             scores[name] = Score(*hits, classifier.area(held))
     return TargetUtility(target, scores)

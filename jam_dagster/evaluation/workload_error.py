@@ -8,6 +8,8 @@ Next to it are the mean errors of pairs of attributes at about eight groups of v
 associations of ordered attributes; see `jam_dagster.evaluation.coarse_pairs`. The tables are the
 synthetic one, the public one, and the free baseline: rows of the public prior, which cost nothing.
 
+A value that cannot be read counts as a missing one, which a released row has in its place.
+
 Errors are fractions of the records: 0 is a perfect answer, 2 the worst possible one. Computing
 them reads the private table, so there are three modes: ``"private"`` releases the means with
 Gaussian noise and charges for them, ``"exact"`` computes everything and is restricted to readers
@@ -582,7 +584,8 @@ def _judged(
             for clique, counts in truth.items():
                 # Only an empty product has no records; its answers are zero.
                 answer = answers[clique] * (n / max(1, table.records))
-                errors[row, columns[clique]] = np.abs(counts - answer).sum() / n
+                apart = private.domain.as_released(clique, counts - answer)
+                errors[row, columns[clique]] = np.abs(apart).sum() / n
             # Freed before the next table's answers are counted.
             del answers
         yield truth

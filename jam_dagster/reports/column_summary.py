@@ -21,7 +21,13 @@ if TYPE_CHECKING:
     from jam_dagster.tables.domain.attributes import Attribute
     from jam_dagster.tables.domain.domain import Domain
 
-_CAUGHT = {"missing": "missing", "other": "other", "bound": "at a bound", "half": "in one bin"}
+_CAUGHT = {
+    "unreadable": "unreadable",
+    "missing": "missing",
+    "other": "other",
+    "bound": "at a bound",
+    "half": "in one bin",
+}
 
 
 @dataclass(frozen=True)

@@ -117,7 +117,7 @@ class CellGroup:
 
 def cell_groups(attribute: Attribute, weights: np.ndarray, limit: int) -> list[CellGroup]:
     """Gather the cells of an attribute into at most about `limit` groups, in the domain's order."""
-    values = [code for code in range(attribute.size) if code != attribute.null_code]
+    values = [code for code in range(attribute.size) if code not in attribute.missing_codes]
     if isinstance(attribute, BinnedAttribute):
         groups = _neighbours(attribute, len(values), limit)
     elif len(values) <= limit:
@@ -129,9 +129,9 @@ def cell_groups(attribute: Attribute, weights: np.ndarray, limit: int) -> list[C
         kept, others = sorted(order[: limit - 1].tolist()), sorted(order[limit - 1 :].tolist())
         groups = [CellGroup(attribute.labels[code], (code,)) for code in kept]
         groups.append(CellGroup(f"({len(others)} others)", tuple(others)))
-    if attribute.null_code is not None:
-        label = attribute.labels[attribute.null_code]
-        groups.append(CellGroup(label, (attribute.null_code,), start=label))
+    for code in attribute.missing_codes:
+        label = attribute.labels[code]
+        groups.append(CellGroup(label, (code,), start=label))
     return groups
 
 

@@ -141,6 +141,9 @@ def one_way_figures(
             f"{title}: {most_frequent(counts, attribute.labels)}"
             for title, counts in tables.items()
         )
+        # No row has an unreadable value: compared are those that are missing for it.
+        tables = {name: attribute.as_released(counts) for name, counts in tables.items()}
+        released = None if released is None else released.as_released(attribute)
         guessed = public is not None and not is_known(public, clique)
         known = {"synthetic": tables["synthetic"]} if guessed else tables
         yield DistributionFigure(

@@ -275,7 +275,7 @@ def cell_errors(
         answers = table.marginals(block)
         for clique, counts in block.items():
             scaled = answers[clique] * (records / max(1, table.records))
-            apart = np.abs(counts - scaled) / records
+            apart = np.abs(private.domain.as_released(clique, counts - scaled)) / records
             cells += counts.size
             largest = max(largest, float(apart.max()))
             total += float(apart.sum())

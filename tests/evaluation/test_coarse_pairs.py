@@ -8,7 +8,7 @@ import pytest
 
 from jam_dagster.evaluation.coarse_pairs import GROUPS, CoarsePairs, Groups, rank_correlation
 from jam_dagster.evaluation.independent_table import IndependentTable
-from jam_dagster.tables import Domain, EncodedTable
+from jam_dagster.tables import Domain, EncodedTable, NumericAttribute
 
 MIXED = Domain.from_dict(
     {
@@ -25,6 +25,14 @@ MIXED = Domain.from_dict(
 def groups(name: str, counts: list[int] | None = None) -> Groups:
     attribute = MIXED.attribute(name)
     return Groups.of(attribute, np.array(counts or [1] * attribute.size))
+
+
+def test_unreadable_values_are_in_the_group_of_missing_ones() -> None:
+    attribute = NumericAttribute("a", (0.0, 1.0, 2.0), nullable=True, unreadable="apart")
+    found = Groups.of(attribute, np.array([3, 1, 4, 2]))
+    assert found.of_code.tolist() == [0, 1, 2, 2]
+    assert found.shares == pytest.approx([0.3, 0.1, 0.6])
+    assert found.scores[2].tolist() == [0.0]
 
 
 def related(records: int, seed: int, strength: float) -> EncodedTable:

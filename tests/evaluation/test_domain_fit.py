@@ -60,6 +60,7 @@ def test_values_that_do_not_fit_end_in_catch_all_cells() -> None:
         (replace(YEAR, clip=False), []),
         (replace(CLUB, other=None), []),
         (NumericAttribute("one", (0.0, 1.0), clip=True), []),
+        (replace(WEIGHT, unreadable="apart"), [("unreadable", 2), ("missing", 3)]),
         # All values of a flag are in the first or last bin, whatever they are.
         (FLAG, [("half", 0), ("half", 1)]),
     ]
@@ -119,6 +120,72 @@ def test_a_column_that_is_never_missing_in_public_has_lost_what_is_not_listed() 
     assert not misfit(0.03, public)
     assert not misfit(0.07, EncodedTable(domain, (np.repeat([0, 1, 2], [50, 49, 1]),)))
     assert not misfit(0.07, None)
+
+
+APART = replace(WEIGHT, unreadable="apart")
+LISTED = CategoricalAttribute("team", ("A", "B"), nullable=True, unreadable="apart")
+
+
+def fit_of(
+    attribute: Attribute, unreadable: float, missing: float, public: list[int] | None
+) -> ColumnFit:
+    """Return the fit of a column of which so many records are measured to be so."""
+    domain = Domain((attribute,))
+    counts = np.array([1 - unreadable - missing, 0, unreadable, missing]) * RECORDS
+    drawn = measured_round(0, (attribute.name,), "private", counts, 2.0)
+    table = None if public is None else EncodedTable(domain, (np.repeat(range(4), public),))
+    (fit,) = column_fits(transcript_of(domain, [drawn]), domain, table)
+    return fit
+
+
+@pytest.mark.parametrize(
+    ("attribute", "remedy"),
+    [(APART, "State how the values of kg are written: "), (LISTED, "List the values of team.")],
+)
+@pytest.mark.parametrize("public", [None, [90, 5, 0, 5]])
+def test_values_that_cannot_be_read_are_named_as_such(
+    attribute: Attribute, remedy: str, public: list[int] | None
+) -> None:
+    fit = fit_of(attribute, 0.93, 0.05, public)
+    assert fit.misfit is not None
+    assert fit.misfit.caught == "unreadable"
+    beside = "" if public is None else ", and 0.0% in the public table"
+    assert misfit_sentence([fit]).endswith(f" of the records cannot be read{beside}.")
+    assert remedy in remedy_sentence([fit])
+    assert not fit.unknown
+
+
+def test_empty_cells_are_known_to_be_empty_where_unreadable_ones_are_apart() -> None:
+    fit = fit_of(APART, 0.0, 0.93, [90, 5, 0, 5])
+    assert fit.misfit is not None
+    assert fit.misfit.caught == "missing"
+    assert remedy_sentence([fit]).endswith("Check or leave out kg.")
+
+
+@pytest.mark.parametrize(
+    ("unreadable", "missing", "public", "misfit"),
+    [
+        (0.04, 0.05, [90, 5, 0, 5], False),
+        (0.07, 0.05, [90, 5, 0, 5], True),
+        (0.15, 0.05, [90, 4, 1, 5], False),
+        # A release, which the next one may draw on, has missing values in place of unreadable ones.
+        (0.06, 0.05, [89, 0, 0, 11], False),
+        (0.93, 0.05, [2, 0, 0, 98], False),
+        (0.30, 0.05, [89, 0, 0, 11], True),
+        # Another table may have words where this one has empty cells.
+        (0.00, 0.11, [89, 0, 11, 0], False),
+        (0.00, 0.30, [89, 0, 11, 0], True),
+        # Without a public table nothing else explains them.
+        (0.10, 0.05, None, False),
+        (0.30, 0.05, None, True),
+        (0.00, 0.90, None, False),
+    ],
+)
+def test_a_share_of_unreadable_values_is_a_misfit_beyond_the_usual_one(
+    unreadable: float, missing: float, public: list[int] | None, misfit: bool
+) -> None:
+    fit = fit_of(APART, unreadable, missing, public)
+    assert (fit.misfit is not None) == misfit
 
 
 def test_dates_at_a_bound_are_to_be_shifted() -> None:

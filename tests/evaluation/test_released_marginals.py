@@ -125,16 +125,20 @@ def test_the_tolerance_counts_noise_or_residual_and_sampling(release: SmallRelea
 def test_misfit_is_what_noise_does_not_explain() -> None:
     model = np.array([1000.0, 3000.0])
 
-    def misfit(departure: float) -> float:
+    def misfit(departure: float, summed: int = 1) -> float:
         return one_way_agreement(
             ReleasedMarginal(("a",), model + np.array([departure, 0.0]), 40.0, (0,)),
             model=model,
             synthetic=model,
             records=4000,
             level=0.001,
+            summed=summed,
         ).misfit
 
     assert misfit(100.0) == 0.0
+    # Two cells together have more noise.
+    assert misfit(140.0, summed=1) > 0.0
+    assert misfit(140.0, summed=2) == 0.0
     assert misfit(539.232) == pytest.approx(0.1, abs=1e-5)
 
 

@@ -27,6 +27,7 @@ from jam_dagster.privacy import Draws, MemoryStore, Neighbours, UnledgeredAccoun
 from jam_dagster.privacy.noise.seeded import SeededNoise
 from jam_dagster.privacy.sensitivity import REPLACE_ONE
 from jam_dagster.tables import Domain, EncodedTable, Workload, marginal_blocks
+from jam_dagster.tables import encode as encode_table
 from tests.tiers import first_quick
 
 
@@ -121,6 +122,45 @@ def test_errors_of_tables_small_enough_to_do_by_hand(
         "independent": {"mean": 0.5, "max": 1.0, **lines},
     }
     assert error.to_frame()["marginal"].tolist() == ["a x b", "a"]
+
+
+def test_an_unreadable_value_counts_as_a_missing_one_in_each_error() -> None:
+    """The errors are those of a domain that encodes both alike."""
+    attributes: dict[str, Any] = {
+        "kg": {"edges": [0, 50, 100, 150], "nullable": True},
+        "sex": {"values": ["f", "m"], "nullable": True},
+        "ill": {"values": [0, 1]},
+    }
+
+    def measured(unreadable: str) -> tuple[WorkloadErrors, np.ndarray]:
+        for name in ("kg", "sex"):
+            attributes[name]["unreadable"] = unreadable
+        domain = Domain.from_dict({"attributes": attributes})
+        rng = np.random.default_rng(0)
+        tables = []
+        for words in (["7,5", "n/a"], [], ["n/a"]):
+            kg = rng.choice([*map(str, range(0, 150, 10)), "", "", *words], 100)
+            sex = rng.choice(["f", "m", "", *words], 100)
+            rows = pd.DataFrame({"kg": kg, "sex": sex, "ill": rng.integers(0, 2, 100)})
+            tables.append(encode_table(rows.replace("", None), domain))
+        private, synthetic, public = tables
+        workload = Workload.all_k_way(domain, 2)
+        exact = workload_error(private, synthetic, public, workload, mode="exact")
+        noise = RecordingNoise()
+        draws = Draws(noise, Purse(0.25))
+        workload_error(
+            *(private, synthetic, public, workload),
+            mode="private",
+            draws=draws,
+            targets=["sex"],
+        )
+        return exact, noise.asked[0][0]
+
+    (apart, drawn), (missing, drawn_of_missing) = measured("apart"), measured("missing")
+    for name in ("synthetic", "public", "independent"):
+        ours, theirs = getattr(apart, name), getattr(missing, name)
+        assert ours.to_dict() == pytest.approx(theirs.to_dict())
+    assert drawn == pytest.approx(drawn_of_missing)
 
 
 def test_scores_follow_from_the_released_rows_alone(

@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
 
 import jam_dagster as jam
-from jam_dagster.tables import Domain
+from jam_dagster.evaluation.expectations.checked_table import CheckedTable
+from jam_dagster.evaluation.intervals import answer
+from jam_dagster.tables import Domain, encode
 
 DOMAIN = Domain.from_dict(
     {
@@ -62,6 +65,55 @@ def test_beside_a_private_column_that_does_not_read_there_is_no_praise() -> None
     restricted = release(commas, replace(DOMAIN, identified_from="private"))
     assert restricted.verdict.misfits == restricted.errors.left_out == ()
     assert "does not fit" not in " ".join([*restricted.messages, *restricted.verdict.sentences])
+
+
+def with_unreadable_apart() -> Domain:
+    content = DOMAIN.to_dict()
+    content["attributes"]["kg"]["unreadable"] = "apart"
+    return Domain.from_dict(content)
+
+
+def checked_table(made: jam.FrameRelease, domain: Domain) -> CheckedTable:
+    public = encode(table(500, seed=1), domain)
+    return CheckedTable(made.table, domain, 2000, made.transcript, made.model, public)
+
+
+def test_a_column_that_does_not_read_is_known_from_one_that_is_empty() -> None:
+    """93% of it has a decimal comma, and the rest a decimal point."""
+    private, domain = table(2000, seed=0), with_unreadable_apart()
+    texts = private["kg"].astype(str)
+    commas = private.assign(kg=texts.where(np.arange(2000) % 100 < 7, texts.str.replace(".", ",")))
+    made = release(commas, domain)
+    assert made.errors.left_out == ("kg",)
+    assert made.verdict.headline.startswith("The domain does not fit kg. In kg, 9")
+    assert "of the records cannot be read, and 0.0% in the public table." in made.verdict.headline
+    (warning,) = (one for one in made.messages if one.startswith("Warning: The domain"))
+    assert "State how the values of kg are written" in warning
+    checked = checked_table(made, domain)
+    assert checked.fits["kg"].misfit is not None
+    assert "sex" not in checked.fits
+    assert (checked.agreements["kg"].use_of_tolerance <= 1).all()
+    # No row has a text in place of a number: whoever encodes the table finds the release's codes.
+    assert 0.9 < made.table["kg"].isna().mean() < 0.96
+    assert made.table["kg"].dtype == "float64"
+
+    empty = release(private.assign(kg=private["kg"].where(np.arange(2000) % 100 < 7)), domain)
+    assert "of the records are missing, and 0.0% in the" in empty.verdict.headline
+    assert "Check or leave out kg." in " ".join(empty.verdict.sentences)
+    assert release(private, domain).verdict.misfits == ()
+
+
+def test_a_few_unreadable_values_fail_no_check() -> None:
+    """They are fewer than a misfit, and each row that has one is released without a value."""
+    private = table(2000, seed=0)
+    words = private["kg"].astype(str).where(np.arange(2000) % 100 >= 4, "unknown")
+    made = release(private.assign(kg=words), with_unreadable_apart())
+    assert made.verdict.misfits == ()
+    assert (checked_table(made, made.domain).agreements["kg"].use_of_tolerance <= 1).all()
+    assert made.table["kg"].isna().mean() > 0.03
+    # A condition on missing values is on those of the released rows.
+    found = answer({"kg": None}, made.transcript, made.domain, made.model, lambda: None)
+    assert found.estimate == pytest.approx(80, abs=30)
 
 
 def test_a_domain_that_fits_is_not_remarked_upon() -> None:

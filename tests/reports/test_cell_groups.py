@@ -9,7 +9,7 @@ import numpy as np
 from jam_dagster.reports.comparisons import cell_groups
 from jam_dagster.reports.plot_style import svg
 from jam_dagster.reports.plots import one_way_comparison
-from jam_dagster.tables import CategoricalAttribute
+from jam_dagster.tables import CategoricalAttribute, NumericAttribute
 from jam_dagster.tables.domain.attributes import Attribute
 
 LEVELS = ("never", "rarely", "sometimes", "often", "always")
@@ -39,6 +39,13 @@ def test_many_ordered_categories_are_grouped_with_their_neighbours() -> None:
         grade.labels[-1],
     ]
     assert [code for one in groups for code in one.codes] == list(range(21))
+
+
+def test_values_that_cannot_be_read_are_a_group_of_their_own() -> None:
+    bins = NumericAttribute("kg", (0, 1, 2, 3), nullable=True, unreadable="apart")
+    groups = cell_groups(bins, np.ones(5), 8)
+    assert [one.label for one in groups][-2:] == ["(unreadable)", "(null)"]
+    assert [code for one in groups for code in one.codes] == list(range(5))
 
 
 def test_ranges_are_as_wide_as_each_other() -> None:

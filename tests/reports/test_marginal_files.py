@@ -28,6 +28,13 @@ def test_a_row_is_a_cell_with_its_labels() -> None:
     assert table["noisy_count"].tolist() == [-1, 0, 1, 2, 3, 4]
 
 
+def test_values_that_cannot_be_read_have_their_label() -> None:
+    domain = Domain((NumericAttribute("kg", (0, 1), nullable=True, unreadable="apart"),))
+    table = marginal_table(Measurement(("kg",), "private", np.arange(3.0), 2.0, 0), domain)
+    assert table["kg"].tolist()[1] == "(unreadable)"
+    assert table["kg"].isna().tolist() == [False, False, True]
+
+
 def test_a_nasty_name_of_a_release_stays_in_its_code_span(tmp_path: Path) -> None:
     measured = measured_round(0, ("sex", "count"), "private", np.zeros((3, 2)), 2.0)
     transcript = transcript_of(DOMAIN, [measured])

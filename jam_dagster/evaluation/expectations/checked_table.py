@@ -136,10 +136,12 @@ class CheckedTable:
             elif attribute.name in self.once:
                 codes = attribute.listed_codes(self.synthetic[attribute.name])
                 counts = np.bincount(codes[codes >= 0], minlength=attribute.size).astype(np.float64)
+            # No row has an unreadable value, and more are missing for it.
             agreements[attribute.name] = one_way_agreement(
-                released,
-                model=self.model.marginal((attribute.name,)),
+                released.as_released(attribute),
+                model=attribute.as_released(self.model.marginal((attribute.name,))),
                 synthetic=counts,
+                summed=max(1, len(attribute.missing_codes)),
                 records=self.records,
                 level=FALSE_ALARM_LEVEL / len(self.domain.attributes),
             )

@@ -439,8 +439,8 @@ class _Fit(Expectation):
         if not column.catch_all_cells:
             return None
         return (
-            f"The domain holds the values of {column.name}: it is not missing, `other` or at a"
-            " bound far more often than in the public table."
+            f"The domain holds the values of {column.name}: it is not unreadable, missing, `other`"
+            " or at a bound far more often than in the public table."
         )
 
     @property
