@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 import re
-import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -27,8 +26,6 @@ from jam_dagster.tables.domain.units import DATE
 from jam_dagster.tables.domain.values import LARGEST_INTEGER, Value, is_formula, kind_of, text_of
 
 _LONGEST_TEXT = 1000
-_MINUTES_A_DAY = 1440
-_MOST_WIDTH = 100
 
 _INTEGERS = tuple(f"{sign}Int{bits}" for bits in (64, 32, 16, 8) for sign in ("", "U"))
 _FLOATS = ("float64", "float32", "Float64", "Float32")
@@ -48,13 +45,6 @@ ISO_TIME = re.compile(
     r"\d{4}-\d\d-\d\d(?:[ T](?:[01]\d|2[0-3]):\d\d(?::\d\d(?:\.(?:\d{3}|\d{6}))?)?"
     r"(?:Z|[+-]\d\d:\d\d)?)?",
     re.ASCII,
-)
-# Each part of a date, and what pandas calls it.
-PARTS = {one: one for one in ("year", "month", "day", "hour", "minute")}
-PARTS |= {"weekday": "day_of_week", "quarter": "quarter", "week": "week"}
-# Directives that give a few characters each, whatever the date.
-_DATE_FORMAT = re.compile(
-    r"(?:[^%\0-\x1f]|%[YmdHMSfyjGVuqzIpaAbB]|%-[dmHIMS]|%:z){1,100}", re.ASCII
 )
 _FIRST, _LAST = np.datetime64("0002-01-01", "us"), np.datetime64("9998-12-31", "us")
 
@@ -113,7 +103,7 @@ def read_cells(name: str, column: pd.Series[Any]) -> Cells:
         return Cells("boolean", column.to_numpy(dtype=bool, na_value=False), missing)
     if pd.api.types.is_integer_dtype(dtype) or pd.api.types.is_float_dtype(dtype):
         kind = "integer" if pd.api.types.is_integer_dtype(dtype) else "number"
-        return _numbers(kind, column.to_numpy(dtype=np.float64, na_value=np.nan))
+        return number_cells(kind, column.to_numpy(dtype=np.float64, na_value=np.nan))
     given = column.to_numpy(dtype=object)[~missing]
     types = set(map(type, given))
     if not types and not isinstance(dtype, pd.StringDtype):
@@ -129,7 +119,7 @@ def read_cells(name: str, column: pd.Series[Any]) -> Cells:
     if are(Integral, Real, Decimal) and not any(issubclass(one, bool) for one in types):
         numbers = np.full(len(column), np.nan)
         numbers[~missing] = [_float(value) for value in given]
-        return _numbers("integer" if are(Integral) else "number", numbers)
+        return number_cells("integer" if are(Integral) else "number", numbers)
     if are(date):
         return _instants_of_values(column, missing)
     raise DomainError(f"column {name!r} holds values that no expression can read")
@@ -142,7 +132,8 @@ def _float(value: Any) -> float:
         return np.inf
 
 
-def _numbers(kind: str, floats: npt.NDArray[np.float64]) -> Cells:
+def number_cells(kind: str, floats: npt.NDArray[np.float64]) -> Cells:
+    """Return numbers as cells, missing where they are not finite, or are inexact integers."""
     missing = ~np.isfinite(floats)
     if kind == "integer":
         missing |= np.abs(floats) > LARGEST_INTEGER
@@ -213,7 +204,7 @@ def arithmetic(symbol: str, left: Cells, right: Cells) -> Cells:
     if "nothing" in kinds:
         return Cells("nothing", missing, np.ones_like(missing))
     if kinds == {"text"} and symbol == "+":
-        return _texts(left.values + right.values, missing)
+        return text_cells(left.values + right.values, missing)
     if not kinds <= {"integer", "number"}:
         raise DomainError(
             f"an expression has {symbol} between {left.kind} and {right.kind}: it takes numbers,"
@@ -224,89 +215,18 @@ def arithmetic(symbol: str, left: Cells, right: Cells) -> Cells:
         floats = compute(left.values.astype(np.float64), right.values.astype(np.float64))
         if kinds == {"integer"} and symbol != "/":
             # A result that fits is exact, whatever the others wrap around to.
-            found = _numbers("integer", floats)
+            found = number_cells("integer", floats)
             values = compute(left.values, right.values)
             return Cells("integer", values, missing | found.missing)
-    found = _numbers("number", floats)
+    found = number_cells("number", floats)
     return Cells("number", found.values, missing | found.missing)
 
 
-def _texts(values: npt.NDArray[Any], missing: npt.NDArray[np.bool_]) -> Cells:
+def text_cells(values: npt.NDArray[Any], missing: npt.NDArray[np.bool_]) -> Cells:
+    """Return texts as cells, missing where they are too long."""
     long = np.fromiter(map(len, values), dtype=np.int64, count=len(values)) > _LONGEST_TEXT
     missing = missing | long
     return Cells("text", np.where(missing, "", values), missing)
-
-
-def _text(rows: Rows, cells: Cells, width: int | str = 0) -> Cells:
-    if isinstance(width, str):
-        return _date_text(cells, width)
-    if cells.kind == "time":
-        raise DomainError('text of a date needs a format, such as text(start, "%Y-%m")')
-    column = pd.Series(cells.values)
-    texts = each_value(column, lambda value: text_of(value).zfill(width), "")
-    return _texts(texts, cells.missing)
-
-
-def _date_text(cells: Cells, written: str) -> Cells:
-    index, missing = _local("text", cells)
-    if index.tz is None or written.endswith("Z"):
-        index = index.tz_localize("UTC") if index.tz is None else index.tz_convert("UTC")
-    return _texts(each_value(pd.Series(index), lambda one: date_text(one, written), ""), missing)
-
-
-def date_text(moment: pd.Timestamp, written: str) -> str:
-    """Return the text of a moment in a format, which may have %q for the quarter."""
-    return text_at(moment, written.replace("%q", str(moment.quarter)))
-
-
-def _round(rows: Rows, cells: Cells, digits: int = 0) -> Cells:
-    if cells.kind == "integer":
-        return cells
-    if cells.kind != "number":
-        raise DomainError("round takes a number")
-    with np.errstate(all="ignore"):
-        found = _numbers("number", np.round(cells.values, min(digits, 15)))
-    return Cells("number", found.values, cells.missing | found.missing)
-
-
-def _part(part: str, rows: Rows, cells: Cells, zone: str | None = None) -> Cells:
-    index, missing = _local(part, cells, zone)
-    return Cells("integer", numbers_in(part, index).astype(np.int64), missing)
-
-
-def numbers_in(part: str, index: pd.DatetimeIndex) -> npt.NDArray[np.float64]:
-    """Return a part of each date, NaN where it is missing."""
-    called = PARTS[part]
-    numbers: Any = index.isocalendar().week if called == "week" else getattr(index, called)
-    found: npt.NDArray[np.float64] = numbers.to_numpy(dtype=np.float64, na_value=np.nan)
-    return found
-
-
-def _local(
-    function: str, cells: Cells, zone: str | None = None
-) -> tuple[pd.DatetimeIndex, npt.NDArray[np.bool_]]:
-    """Return instants in a zone, else in their own or without one, and which are missing."""
-    cells = as_instants(cells)
-    if cells.kind != "time":
-        raise DomainError(
-            f"{function} takes a date, a timestamp or a text such as 2024-01-31T12:00"
-        )
-    index = pd.DatetimeIndex(cells.values)
-    place = cells.zone if zone is None else zone_of(zone)
-    return index if place is None else index.tz_localize("UTC").tz_convert(place), cells.missing
-
-
-def _date(rows: Rows, cells: Cells, zone: str | None = None) -> Cells:
-    index, missing = _local("date", cells, zone)
-    days = index.tz_localize(None).to_numpy().astype("datetime64[D]")
-    return Cells("time", days.astype("datetime64[us]"), missing)
-
-
-def _timestamp(rows: Rows, cells: Cells, zone: str | None = None) -> Cells:
-    index, missing = _local("timestamp", cells, zone)
-    if zone is None:
-        return as_instants(cells)
-    return Cells("time", index.tz_localize(None).to_numpy().astype("datetime64[us]"), missing)
 
 
 def looked_up(cells: Cells, values: Mapping[str, Value]) -> Cells:
@@ -322,45 +242,9 @@ def cells_of(values: npt.NDArray[Any], kind: str) -> Cells:
     missing = np.array([one is None for one in values], dtype=bool)
     known = np.where(missing, none, values)
     if kind == "text":
-        return _texts(known, missing)
+        return text_cells(known, missing)
     dtypes = {"boolean": np.bool_, "integer": np.int64, "number": np.float64}
     return Cells(kind, known.astype(dtypes[kind]), missing)
-
-
-def _clock_minutes(rows: Rows, cells: Cells) -> Cells:
-    """Return minutes past midnight of times written as hours times 100 and minutes."""
-    if cells.kind not in ("integer", "number"):
-        raise DomainError("clock_minutes takes a number such as 1730")
-    values = np.where((cells.values >= 0) & (cells.values <= 2400), cells.values, 99).astype(
-        np.int64
-    )
-    minutes = values // 100 * 60 + values % 100
-    missing = cells.missing | (values != cells.values) | (values % 100 >= 60)
-    return Cells("integer", np.where(missing, 0, minutes), missing)
-
-
-def _clock_time(rows: Rows, cells: Cells, midnight: int = 0) -> Cells:
-    """Return the time that a clock shows so many minutes after midnight, such as 1730."""
-    if cells.kind not in ("integer", "number"):
-        raise DomainError("clock_time takes a number of minutes")
-    # The remainder of any float is a small one.
-    minutes = np.floor(np.mod(cells.values, _MINUTES_A_DAY)).astype(np.int64)
-    times = minutes // 60 * 100 + minutes % 60
-    return Cells("integer", np.where(times == 0, midnight, times), cells.missing)
-
-
-def _row(rows: Rows) -> Cells:
-    numbers = np.arange(rows.start + 1, rows.start + rows.count + 1, dtype=np.int64)
-    return Cells("integer", numbers, np.zeros(rows.count, dtype=bool))
-
-
-def _uuid(rows: Rows) -> Cells:
-    drawn = rows.rng.bytes(16 * rows.count)
-    texts = [
-        str(uuid.UUID(bytes=drawn[start : start + 16], version=4))
-        for start in range(0, len(drawn), 16)
-    ]
-    return Cells("text", np.array(texts, dtype=object), np.zeros(rows.count, dtype=bool))
 
 
 ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
@@ -370,42 +254,6 @@ ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
     "/": operator.truediv,
     "//": operator.floordiv,
     "%": operator.mod,
-}
-
-
-def _is_zone(constant: object) -> bool:
-    return isinstance(constant, str) and bool(zone_of(constant))
-
-
-def _is_width(constant: object) -> bool:
-    if type(constant) is int and not 0 <= constant <= _MOST_WIDTH:
-        raise DomainError(f"it takes a number from 0 to {_MOST_WIDTH}")
-    return type(constant) is int
-
-
-def _is_midnight(constant: object) -> bool:
-    return type(constant) is int and constant in (0, 2400)
-
-
-def _is_width_or_format(constant: object) -> bool:
-    if isinstance(constant, str) and not _DATE_FORMAT.fullmatch(constant):
-        raise DomainError(
-            "a format has %Y %m %d %H %M %S %f %I %p %a %A %b %B %y %j %G %V %u %q %z %:z alone"
-        )
-    return isinstance(constant, str) or _is_width(constant)
-
-
-# Each function, the number of its columns, and whether a constant may follow them.
-FUNCTIONS: dict[str, tuple[Callable[..., Cells], int, Callable[[object], bool]]] = {
-    **{part: (partial(_part, part), 1, _is_zone) for part in PARTS},
-    "date": (_date, 1, _is_zone),
-    "timestamp": (_timestamp, 1, _is_zone),
-    "text": (_text, 1, _is_width_or_format),
-    "round": (_round, 1, _is_width),
-    "clock_minutes": (_clock_minutes, 1, lambda _: False),
-    "clock_time": (_clock_time, 1, _is_midnight),
-    "row": (_row, 0, lambda _: False),
-    "uuid": (_uuid, 0, lambda _: False),
 }
 
 

@@ -14,13 +14,8 @@ from typing import Any
 import numpy as np
 
 from jam_dagster.errors import DomainError
-from jam_dagster.tables.domain.computed_cells import (
-    ARITHMETIC,
-    FUNCTIONS,
-    Cells,
-    Rows,
-    arithmetic,
-)
+from jam_dagster.tables.domain.cell_functions import FUNCTIONS
+from jam_dagster.tables.domain.computed_cells import ARITHMETIC, Cells, Rows, arithmetic
 from jam_dagster.tables.domain.lookups import Lookup
 from jam_dagster.tables.domain.values import LARGEST_INTEGER, Value, kind_of, plain_value
 

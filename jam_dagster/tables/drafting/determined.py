@@ -17,13 +17,8 @@ import numpy as np
 
 from jam_dagster.common.deferred import pd
 from jam_dagster.errors import DomainError
-from jam_dagster.tables.domain.computed_cells import (
-    ISO_TIME,
-    PARTS,
-    date_text,
-    may_be_text,
-    numbers_in,
-)
+from jam_dagster.tables.domain.cell_functions import PARTS, date_text, numbers_in
+from jam_dagster.tables.domain.computed_cells import ISO_TIME, may_be_text
 from jam_dagster.tables.domain.derived import Formats, holds, instants
 from jam_dagster.tables.domain.expressions import column_text
 from jam_dagster.tables.domain.values import LARGEST_INTEGER, Value, kind_of, plain_value, text_of
