@@ -21,7 +21,7 @@ from jam_dagster.evaluation.released_marginals import (
     released_marginal,
 )
 from jam_dagster.tables.domain.constraints import Constraint, Order
-from jam_dagster.tables.domain.derived import PlannedColumn, broken_rows, formats_of
+from jam_dagster.tables.domain.derived import PlannedColumn, broken_rows
 from jam_dagster.tables.domain.impossible import ImpossibleCombination
 from jam_dagster.tables.sources.table_file import TableFile
 
@@ -176,8 +176,7 @@ class CheckedTable:
         if isinstance(rule, PlannedColumn):
             if {rule.name, *rule.sources} <= self.once:
                 with suppress(DomainError):
-                    formats = formats_of(self.domain.attributes)
-                    return broken_rows(rule, self.synthetic, formats)
+                    return broken_rows(rule, self.synthetic, self.domain.formats)
             return None
         if not set(rule.attributes) <= self.once:
             return None

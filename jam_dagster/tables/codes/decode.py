@@ -12,7 +12,7 @@ from jam_dagster.tables.codes.within_bins import DrawnNumbers, put_in_order
 from jam_dagster.tables.codes.within_formula import put_by_formula
 from jam_dagster.tables.domain.binned import BinnedAttribute
 from jam_dagster.tables.domain.columns import numbers_of
-from jam_dagster.tables.domain.derived import formats_of, with_derived
+from jam_dagster.tables.domain.derived import with_derived
 
 
 def decode(encoded: EncodedTable, rng: np.random.Generator, *, before: int = 0) -> pd.DataFrame:
@@ -68,6 +68,5 @@ def decode(encoded: EncodedTable, rng: np.random.Generator, *, before: int = 0) 
         hours = numbers_of(columns[str(time.hour_from)])
         numbers.points = time.at_hours(numbers.points, hours)
         columns[time.name] = numbers.column
-    formats = formats_of(domain.attributes)
     made = pd.DataFrame(columns)
-    return with_derived(made, domain.plan, list(domain.columns), rng, before, formats)
+    return with_derived(made, domain.plan, list(domain.columns), rng, before, domain.formats)

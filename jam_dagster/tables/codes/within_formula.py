@@ -12,7 +12,7 @@ from jam_dagster.common.deferred import pd
 from jam_dagster.tables.codes.within_bins import DrawnNumbers
 from jam_dagster.tables.domain.binned import BinnedAttribute
 from jam_dagster.tables.domain.computed_cells import Cells, Rows
-from jam_dagster.tables.domain.derived import formats_of, formatted_cells
+from jam_dagster.tables.domain.derived import formatted_cells
 from jam_dagster.tables.domain.domain import Domain
 from jam_dagster.tables.domain.formula import Formula
 
@@ -72,7 +72,7 @@ def _put(
     """Return the rows that are not fitted, and the numbers that the formula gives there."""
     own = drawn[one.attribute]
     scale, edges = own.attribute.scale, own.attribute.edge_array
-    plan, formats = one.planned(domain), formats_of(domain.attributes)
+    plan, formats = one.planned(domain), domain.formats
     rows = np.flatnonzero(
         np.logical_and.reduce(
             [~np.isin(codes[name], domain.attribute(name).missing_codes) for name in one.attributes]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -13,8 +14,10 @@ import numpy.typing as npt
 
 from jam_dagster.common.deferred import pd
 from jam_dagster.errors import DomainError
-from jam_dagster.tables.domain.columns import each_value
+from jam_dagster.tables.domain.columns import each_value, numbers_of
 from jam_dagster.tables.domain.computed_cells import (
+    FIRST,
+    LAST,
     Cells,
     Rows,
     as_instants,
@@ -23,10 +26,20 @@ from jam_dagster.tables.domain.computed_cells import (
     zone_of,
 )
 from jam_dagster.tables.domain.moment_texts import text_at
+from jam_dagster.tables.domain.number_format import NumberFormat
+from jam_dagster.tables.domain.units import SECONDS
 from jam_dagster.tables.domain.values import text_of
 
 _MINUTES_A_DAY = 1440
 _MOST_WIDTH = 100
+_MOST_SECONDS = 1e12
+_NUMBERS = ("integer", "number")
+_COMPUTED: dict[str, Callable[[Any], Any]] = {
+    "log": np.log,
+    "log10": np.log10,
+    "exp": np.exp,
+    "sqrt": np.sqrt,
+}
 
 # Each part of a date, and what pandas calls it.
 PARTS = {one: one for one in ("year", "month", "day", "hour", "minute")}
@@ -39,12 +52,20 @@ _DATE_FORMAT = re.compile(
 
 def _text(rows: Rows, cells: Cells, width: int | str = 0) -> Cells:
     if isinstance(width, str):
-        return _date_text(cells, width)
+        written = cells.kind in _NUMBERS and not isinstance(cells.format, str)
+        return _number_text(cells, width) if written else _date_text(cells, width)
     if cells.kind == "time":
         raise DomainError('text of a date needs a format, such as text(start, "%Y-%m")')
     column = pd.Series(cells.values)
     texts = each_value(column, lambda value: text_of(value).zfill(width), "")
     return text_cells(texts, cells.missing)
+
+
+def _number_text(cells: Cells, pattern: str) -> Cells:
+    write = NumberFormat(pattern).write
+    return text_cells(
+        each_value(pd.Series(cells.values.astype(np.float64)), write, ""), cells.missing
+    )
 
 
 def _date_text(cells: Cells, written: str) -> Cells:
@@ -69,6 +90,69 @@ def _round(rows: Rows, cells: Cells, digits: int = 0) -> Cells:
     with np.errstate(all="ignore"):
         found = number_cells("number", np.round(cells.values, min(digits, 15)))
     return Cells("number", found.values, cells.missing | found.missing)
+
+
+def _number(rows: Rows, cells: Cells) -> Cells:
+    """Return the numbers that texts write, in their attribute's format, and 1 for what is true."""
+    if cells.kind == "boolean":
+        return Cells("integer", cells.values.astype(np.int64), cells.missing)
+    if cells.kind == "text":
+        written = cells.format if isinstance(cells.format, NumberFormat) else None
+        found = number_cells("number", numbers_of(pd.Series(cells.values), written))
+        return Cells("number", found.values, cells.missing | found.missing)
+    if cells.kind not in _NUMBERS:
+        raise DomainError("number takes a number, a text that writes one, or a boolean")
+    return cells
+
+
+def _computed(what: str, compute: Callable[[Any], Any], rows: Rows, cells: Cells) -> Cells:
+    if cells.kind not in _NUMBERS:
+        raise DomainError(f"{what} takes a number")
+    with np.errstate(all="ignore"):
+        found = number_cells("number", compute(cells.values.astype(np.float64)))
+    return Cells("number", found.values, cells.missing | found.missing)
+
+
+def _after(rows: Rows, start: Cells, count: Cells, unit: str = "day") -> Cells:
+    """Return times so many units later: a day has 24 hours."""
+    start = as_instants(start)
+    if start.kind != "time" or count.kind not in _NUMBERS:
+        raise DomainError("after takes a date or timestamp, and a number")
+    seconds = count.values.astype(np.float64) * SECONDS[unit]
+    missing = start.missing | count.missing | (np.abs(seconds) > _MOST_SECONDS)
+    later = np.rint(np.where(missing, 0, seconds) * 1e6).astype("timedelta64[us]")
+    moments = start.values + later
+    missing |= (moments < FIRST) | (moments > LAST)
+    return Cells("time", np.where(missing, np.datetime64(0, "us"), moments), missing, start.zone)
+
+
+def _between(rows: Rows, start: Cells, end: Cells, unit: str = "day") -> Cells:
+    """Return how many whole units are between two times."""
+    start, end = as_instants(start), as_instants(end)
+    if {start.kind, end.kind} != {"time"}:
+        raise DomainError("between takes two dates or timestamps")
+    length = np.timedelta64(SECONDS[unit], "s").astype("timedelta64[us]")
+    return Cells("integer", (end.values - start.values) // length, start.missing | end.missing)
+
+
+def _compared(rows: Rows, left: Cells, right: Cells) -> Cells:
+    """Return <, = or >, and null where one of both is missing."""
+    both = [_comparable(one) for one in (left, right)]
+    if len({one.kind in _NUMBERS for one in both}) > 1:
+        raise DomainError("compared takes two numbers, or two dates or timestamps")
+    (first, second), missing = (one.values for one in both), both[0].missing | both[1].missing
+    signs = np.where(first < second, "<", np.where(first > second, ">", "="))
+    return Cells("text", np.where(missing, "null", signs).astype(object), np.zeros_like(missing))
+
+
+def _comparable(cells: Cells) -> Cells:
+    if isinstance(cells.format, NumberFormat):
+        cells = Cells("number", numbers_of(pd.Series(cells.values), cells.format), cells.missing)
+        return Cells("number", cells.values, cells.missing | ~np.isfinite(cells.values))
+    cells = as_instants(cells)
+    if cells.kind not in ("time", *_NUMBERS):
+        raise DomainError("compared takes two numbers, or two dates or timestamps")
+    return cells
 
 
 def _part(part: str, rows: Rows, cells: Cells, zone: str | None = None) -> Cells:
@@ -113,7 +197,7 @@ def _timestamp(rows: Rows, cells: Cells, zone: str | None = None) -> Cells:
 
 def _clock_minutes(rows: Rows, cells: Cells) -> Cells:
     """Return minutes past midnight of times written as hours times 100 and minutes."""
-    if cells.kind not in ("integer", "number"):
+    if cells.kind not in _NUMBERS:
         raise DomainError("clock_minutes takes a number such as 1730")
     values = np.where((cells.values >= 0) & (cells.values <= 2400), cells.values, 99).astype(
         np.int64
@@ -125,7 +209,7 @@ def _clock_minutes(rows: Rows, cells: Cells) -> Cells:
 
 def _clock_time(rows: Rows, cells: Cells, midnight: int = 0) -> Cells:
     """Return the time that a clock shows so many minutes after midnight, such as 1730."""
-    if cells.kind not in ("integer", "number"):
+    if cells.kind not in _NUMBERS:
         raise DomainError("clock_time takes a number of minutes")
     # The remainder of any float is a small one.
     minutes = np.floor(np.mod(cells.values, _MINUTES_A_DAY)).astype(np.int64)
@@ -147,6 +231,10 @@ def _uuid(rows: Rows) -> Cells:
     return Cells("text", np.array(texts, dtype=object), np.zeros(rows.count, dtype=bool))
 
 
+def _none(constant: object) -> bool:
+    return False
+
+
 def _is_zone(constant: object) -> bool:
     return isinstance(constant, str) and bool(zone_of(constant))
 
@@ -161,10 +249,28 @@ def _is_midnight(constant: object) -> bool:
     return type(constant) is int and constant in (0, 2400)
 
 
+def _is_unit(constant: object) -> bool:
+    if constant not in SECONDS:
+        raise DomainError(f"its unit is one of {', '.join(map(repr, SECONDS))}")
+    return True
+
+
+def is_number_format(pattern: str) -> bool:
+    """Return whether a format is one of numbers."""
+    with suppress(DomainError):
+        return bool(NumberFormat(pattern))
+    return False
+
+
 def _is_width_or_format(constant: object) -> bool:
-    if isinstance(constant, str) and not _DATE_FORMAT.fullmatch(constant):
+    if (
+        isinstance(constant, str)
+        and not _DATE_FORMAT.fullmatch(constant)
+        and not is_number_format(constant)
+    ):
         raise DomainError(
-            "a format has %Y %m %d %H %M %S %f %I %p %a %A %b %B %y %j %G %V %u %q %z %:z alone"
+            "a format has %Y %m %d %H %M %S %f %I %p %a %A %b %B %y %j %G %V %u %q %z %:z alone, or"
+            " is one of numbers, such as #,##0.00"
         )
     return isinstance(constant, str) or _is_width(constant)
 
@@ -176,8 +282,13 @@ FUNCTIONS: dict[str, tuple[Callable[..., Cells], int, Callable[[object], bool]]]
     "timestamp": (_timestamp, 1, _is_zone),
     "text": (_text, 1, _is_width_or_format),
     "round": (_round, 1, _is_width),
-    "clock_minutes": (_clock_minutes, 1, lambda _: False),
+    "number": (_number, 1, _none),
+    **{name: (partial(_computed, name, one), 1, _none) for name, one in _COMPUTED.items()},
+    "after": (_after, 2, _is_unit),
+    "between": (_between, 2, _is_unit),
+    "compared": (_compared, 2, _none),
+    "clock_minutes": (_clock_minutes, 1, _none),
     "clock_time": (_clock_time, 1, _is_midnight),
-    "row": (_row, 0, lambda _: False),
-    "uuid": (_uuid, 0, lambda _: False),
+    "row": (_row, 0, _none),
+    "uuid": (_uuid, 0, _none),
 }

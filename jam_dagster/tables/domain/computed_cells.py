@@ -21,6 +21,7 @@ from jam_dagster.common.deferred import pd
 from jam_dagster.errors import DomainError
 from jam_dagster.tables.domain.columns import each_value, missing_in
 from jam_dagster.tables.domain.moment_texts import moment_in, text_at
+from jam_dagster.tables.domain.number_format import NumberFormat
 from jam_dagster.tables.domain.text_dtype import dtype_of
 from jam_dagster.tables.domain.units import DATE
 from jam_dagster.tables.domain.values import LARGEST_INTEGER, Value, is_formula, kind_of, text_of
@@ -46,7 +47,7 @@ ISO_TIME = re.compile(
     r"(?:Z|[+-]\d\d:\d\d)?)?",
     re.ASCII,
 )
-_FIRST, _LAST = np.datetime64("0002-01-01", "us"), np.datetime64("9998-12-31", "us")
+FIRST, LAST = np.datetime64("0002-01-01", "us"), np.datetime64("9998-12-31", "us")
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Cells:
     values: npt.NDArray[Any]
     missing: npt.NDArray[np.bool_]
     zone: tzinfo | None = None
-    format: str | None = None
+    format: str | NumberFormat | None = None
 
 
 @dataclass(frozen=True)
@@ -145,7 +146,7 @@ def _instants(column: pd.Series[Any], missing: npt.NDArray[np.bool_]) -> Cells:
     zone = column.dt.tz
     raw = (column if zone is None else column.dt.tz_convert("UTC").dt.tz_localize(None)).to_numpy()
     if raw.dtype != "datetime64[ns]":
-        missing = missing | ~((raw >= _FIRST.astype(raw.dtype)) & (raw <= _LAST.astype(raw.dtype)))
+        missing = missing | ~((raw >= FIRST.astype(raw.dtype)) & (raw <= LAST.astype(raw.dtype)))
     raw = np.where(missing, np.datetime64(0, "s").astype(raw.dtype), raw)
     return Cells("time", raw.astype("datetime64[us]"), missing, zone)
 
@@ -155,17 +156,18 @@ def _instants_of_values(
 ) -> Cells:
     never = np.datetime64("NaT", "us")
     instants = each_value(column, partial(_instant, written), never, "datetime64[us]")
-    missing = missing | ~((instants >= _FIRST) & (instants <= _LAST))
+    missing = missing | ~((instants >= FIRST) & (instants <= LAST))
     return Cells("time", np.where(missing, np.datetime64(0, "us"), instants), missing)
 
 
 def as_instants(cells: Cells) -> Cells:
     """Return dates, timestamps, texts in their format or ISO's, or numbers so, as instants."""
-    whole = cells.kind == "integer" and cells.format is not None
+    written = cells.format if isinstance(cells.format, str) else None
+    whole = cells.kind == "integer" and written is not None
     if cells.kind != "text" and not whole:
         return cells
     texts: Any = pd.Series(list(map(str, cells.values)) if whole else cells.values, dtype=object)
-    return _instants_of_values(texts, cells.missing, cells.format)
+    return _instants_of_values(texts, cells.missing, written)
 
 
 def _instant(written: str | None, value: Any) -> np.datetime64:

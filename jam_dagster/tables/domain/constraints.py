@@ -244,18 +244,29 @@ Repair = Constraint | Formula
 
 def described(domain: OrderedAttributes, constraints: Sequence[Repair]) -> list[str]:
     """Return constraints in words, columns of which one thing holds in one line."""
-    lines, never = [], ""
+    return [line for line, _ in described_alike(domain, constraints)]
+
+
+def described_alike(
+    domain: OrderedAttributes, constraints: Sequence[Repair]
+) -> list[tuple[str, list[Repair]]]:
+    """Return each line of `described`, with the constraints that it is of."""
+    lines: list[tuple[str, list[Repair]]] = []
+    never: list[Repair] = []
     for alike in _alike(constraints):
         first, names = alike[0], [one.attributes[0] for one in alike]
         if isinstance(first, NotNull):
-            never = f"not missing: {', '.join(names)}"
+            never = alike
         elif isinstance(first, MissingWhere) and len(alike) > 1:
             *some, last = [first.where, *names] if first.together(domain) else names
             rest = first.describe(domain).split(" missing ", 1)[1]
-            lines.append(f"{', '.join(some)} and {last} are missing {rest}")
+            lines.append((f"{', '.join(some)} and {last} are missing {rest}", alike))
         else:
-            lines.append(first.describe(domain))
-    return [*lines, *([never] if never else [])]
+            lines.append((first.describe(domain), alike))
+    if never:
+        names = [one.attributes[0] for one in never]
+        lines.append((f"not missing: {', '.join(names)}", never))
+    return lines
 
 
 def _numeric(domain: OrderedAttributes, name: str) -> BinnedAttribute:

@@ -9,7 +9,12 @@ is no identifier is ``col("its name")``. A text and a text are joined by ``+``. 
 - ``date`` and ``timestamp`` of the same: the day, and the time that clocks of the zone show
 - ``text(x)``, and ``text(x, 3)`` with zeros in front up to three characters
 - ``text(start, "%Y-%m")`` of a date, and ``%q`` for the quarter
-- ``round(x, 2)``
+- ``text(x, "#,##0.00")`` of a number (see `NumberFormat`), and ``number(x)`` of a text: the number
+  that it writes, in its attribute's format if there is one; of a boolean 1 or 0
+- ``round(x, 2)``, ``log(x)``, ``log10(x)``, ``exp(x)``, ``sqrt(x)``
+- ``after(x, n)``: n days after a date or timestamp, and ``after(x, n, "hour")``;
+  ``between(x, y, "day")``: the whole days between two; the units are from second to week
+- ``compared(x, y)``: ``<``, ``=`` or ``>``, or ``null`` where one is missing, for ``values``
 - ``clock_minutes(x)`` of a time written as 1730: minutes past midnight; ``clock_time(x)``: the
   time so many minutes past midnight, past any number of days; ``clock_time(x, 2400)`` writes
   midnight as 2400
@@ -35,6 +40,7 @@ import numpy.typing as npt
 from jam_dagster.common.deferred import pd
 from jam_dagster.errors import DomainError
 from jam_dagster.tables.domain.attributes import Attribute
+from jam_dagster.tables.domain.cell_functions import is_number_format
 from jam_dagster.tables.domain.columns import missing_in
 from jam_dagster.tables.domain.computed_cells import (
     DTYPES,
@@ -47,8 +53,15 @@ from jam_dagster.tables.domain.computed_cells import (
     typed,
     zone_of,
 )
-from jam_dagster.tables.domain.expressions import Tree, columns_of, evaluated, parsed
+from jam_dagster.tables.domain.expressions import (
+    Tree,
+    columns_of,
+    evaluated,
+    parsed,
+    written_format,
+)
 from jam_dagster.tables.domain.lookups import Lookup
+from jam_dagster.tables.domain.number_format import NumberFormat
 from jam_dagster.tables.domain.text_dtype import dtype_of
 from jam_dagster.tables.domain.values import (
     LARGEST_INTEGER,
@@ -61,7 +74,8 @@ from jam_dagster.tables.domain.values import (
 
 _MOST_COLUMNS = 1000
 _MOST_TEXT = 2**30
-Formats = Mapping[str, str]
+Formats = Mapping[str, str | NumberFormat]
+"""How columns write dates or numbers as texts, by name."""
 _NONE: Formats = {}
 # Rows that are computed at once, which bounds the memory needed in addition to the table.
 _ROWS = 2**16
@@ -192,6 +206,7 @@ def planned(
                 f" derived: {hint}"
             )
     declared = {one.name: one for one in derived}
+    formats = formats_of(attributes, derived)
     read_by_any = set().union(*waiting.values()) & known.keys()
     examples = {name: _example(known[name]) for name in read_by_any}
     plan: list[PlannedColumn] = []
@@ -203,8 +218,9 @@ def planned(
             )
         for name in ready:
             del waiting[name]
-            plan.append(_planned(declared[name], trees[name], examples))
-            examples[name], _ = _computed(plan[-1], pd.DataFrame(index=range(1)), examples, _rng())
+            plan.append(_planned(declared[name], trees[name], examples, formats))
+            one_row = pd.DataFrame(index=range(1))
+            examples[name], _ = _computed(plan[-1], one_row, examples, _rng(), 0, formats)
     return tuple(plan)
 
 
@@ -273,11 +289,23 @@ def broken_rows(
     return differs
 
 
-def formats_of(attributes: Iterable[Attribute]) -> dict[str, str]:
-    """Return the formats in which attributes write dates as texts."""
-    formats = {one.name: one.format for one in attributes if one.dated and one.format}
-    # Others are of durations.
-    return {name: written for name, written in formats.items() if "%" in written}
+def formats_of(
+    attributes: Iterable[Attribute], derived: Iterable[DerivedColumn] = ()
+) -> dict[str, str | NumberFormat]:
+    """Return the formats in which attributes and derived columns write dates or numbers."""
+    # The dates alone: others are of durations.
+    formats: dict[str, str | NumberFormat] = {
+        one.name: one.format if one.dated else NumberFormat(one.format)
+        for one in attributes
+        if one.format and (not one.dated or "%" in one.format)
+    }
+    for one in derived:
+        if isinstance(one.expression, str) and not one.values:
+            written = written_format(parsed(one.name, one.expression))
+            if written is not None:
+                number = is_number_format(written)
+                formats[one.name] = NumberFormat(written) if number else written
+    return formats
 
 
 def formatted_cells(name: str, column: pd.Series[Any], formats: Formats) -> Cells:
@@ -330,10 +358,17 @@ def _example(attribute: Attribute) -> pd.Series[Any]:
 
 
 def _planned(
-    declared: DerivedColumn, tree: Tree, examples: Mapping[str, pd.Series[Any]]
+    declared: DerivedColumn,
+    tree: Tree,
+    examples: Mapping[str, pd.Series[Any]],
+    formats: Formats,
 ) -> PlannedColumn:
     name, dtype = declared.name, declared.dtype
-    rows = Rows(0, 1, lambda column: read_cells(column, examples[column].iloc[:1]), _rng())
+
+    def read(column: str) -> Cells:
+        return formatted_cells(column, examples[column].iloc[:1], formats)
+
+    rows = Rows(0, 1, read, _rng())
     plan = PlannedColumn(name, tree, dtype or "", dict(declared.values), declared.described)
     cells = plan.cells(rows)
     if dtype is None:

@@ -31,7 +31,13 @@ from jam_dagster.tables.domain.constraints import (
     described,
     sorted_orders,
 )
-from jam_dagster.tables.domain.derived import DerivedColumn, PlannedColumn, planned
+from jam_dagster.tables.domain.derived import (
+    DerivedColumn,
+    Formats,
+    PlannedColumn,
+    formats_of,
+    planned,
+)
 from jam_dagster.tables.domain.domain_file import (
     domain_from_dict,
     numbered,
@@ -236,6 +242,11 @@ class Domain:
     def plan(self) -> tuple[PlannedColumn, ...]:
         """The derived columns, in an order in which they can be computed."""
         return planned(self.attributes, self.derived)
+
+    @cached_property
+    def formats(self) -> Formats:
+        """The formats in which columns write dates or numbers."""
+        return formats_of(self.attributes, self.derived)
 
     @cached_property
     def columns(self) -> dict[str, str]:

@@ -114,6 +114,14 @@ def columns_of(tree: Tree) -> set[str]:
     return {name for one in arguments for name in columns_of(one)}
 
 
+def written_format(tree: Tree) -> str | None:
+    """Return the format of the texts that a tree gives, if they are of dates or numbers."""
+    match tree:
+        case _Call(function="text", arguments=(_, str() as written)):
+            return written
+    return None
+
+
 def evaluated(tree: Tree, rows: Rows) -> Cells:
     """Return the cells that a tree gives in rows."""
     if isinstance(tree, Lookup):

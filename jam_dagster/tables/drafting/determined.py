@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, datetime
 from decimal import Decimal
@@ -20,10 +20,18 @@ from jam_dagster.errors import DomainError
 from jam_dagster.tables.domain.cell_functions import PARTS, date_text, numbers_in
 from jam_dagster.tables.domain.computed_cells import ISO_TIME, may_be_text
 from jam_dagster.tables.domain.derived import Formats, holds, instants
-from jam_dagster.tables.domain.expressions import column_text
+from jam_dagster.tables.domain.expressions import column_text, columns_of, parsed
 from jam_dagster.tables.domain.values import LARGEST_INTEGER, Value, kind_of, plain_value, text_of
-from jam_dagster.tables.drafting.determined_sums import LEAST_ROWS, clock_sums, sums
+from jam_dagster.tables.drafting.determined_products import products
+from jam_dagster.tables.drafting.determined_sums import sums
+from jam_dagster.tables.drafting.determined_times import clock_sums, comparisons, later_times
 from jam_dagster.tables.drafting.quantile_bins import KEPT_VALUES
+from jam_dagster.tables.drafting.value_columns import (
+    LEAST_ROWS,
+    Relation,
+    ValueColumns,
+    chosen_relations,
+)
 
 _SAMPLE = 2000
 _FIRST = 50
@@ -76,25 +84,41 @@ def determined(
     """Return expressions that give columns of a table in every row, by the columns' names.
 
     An expression reads modelled columns, and at least one of these stays. `formats` are those of
-    columns whose texts are dates. The entry of a column of labels has the `values` of codes, too.
+    columns whose texts are dates or numbers. The entry of a column of labels has the `values` of
+    codes, too.
     """
+    return determined_with_rows(table, modelled, formats)[0]
+
+
+def determined_with_rows(
+    table: pd.DataFrame, modelled: Sequence[str], formats: Formats = _NONE
+) -> tuple[dict[str, Entry], dict[str, int]]:
+    """Return what `determined` does, and in how many rows shuffled cells would break it."""
     table, sample, distinct = _sampled(table)
     modelled = [name for name in modelled if name in table.columns]
-    times = [name for name in modelled if name in formats or _is_time(sample[name])]
+    dates = {name: one for name, one in formats.items() if isinstance(one, str)}
+    times = [name for name in modelled if name in dates or _is_time(sample[name])]
     # In few rows columns agree by chance.
     enough = len(table) >= LEAST_ROWS
     found: dict[str, Entry] = {}
+    values = ValueColumns(table, list(distinct), formats)
     if enough:
-        found |= _all_parts(times, sample, table, distinct, formats)
-    clocks = dict(clock_sums(sample, table, [one for one in modelled if one not in found]))
-    found |= clocks if enough else {}
-    # A sum of what a clock gives may be what gives it.
-    kept = [name for name in modelled if name not in clocks]
-    for name, expression in sums(sample, table, kept, distinct, frozenset(found)):
-        found[name] = expression
-    if enough:
+        found |= _all_parts(times, sample, table, distinct, dates)
+        clocks = dict(clock_sums(sample, table, [one for one in modelled if one not in found]))
+        found |= clocks
+        # A sum of what a clock gives may be what gives it.
+        kept = {name for name in modelled if name not in clocks}
+        targets = [name for name in distinct if name not in found]
+        related = relations(values, times, targets)
+        readable = (one for one in related if not one.gaps and kept.issuperset(one.sources))
+        chosen = chosen_relations(readable, values.by_cost(targets))
+        found |= {one.target: one.expression for one in chosen}
         found |= _copies(sample, table, modelled, found)
-        found |= _labels(table, [name for name in modelled if name not in (*found, *times)])
+        rest = [name for name in modelled if name not in (*found, *times)]
+        read = {source for one in chosen for source in one.sources}
+        compared = comparisons(values, times, [name for name in rest if name not in read])
+        found |= compared
+        found |= _labels(table, [name for name in rest if name not in found])
     for name in distinct:
         if name not in found and name not in times:
             own = _constant(table[name])
@@ -102,7 +126,24 @@ def determined(
                 found[name] = own
             elif name not in modelled and (key := _key(table[name])):
                 found[name] = key
-    return {name: found[name] for name in distinct if name in found}
+    found = {name: found[name] for name in distinct if name in found}
+    breakable = {}
+    for name, entry in found.items():
+        expression = entry["expression"] if isinstance(entry, dict) else entry
+        if isinstance(expression, str) and (sources := columns_of(parsed(name, expression))):
+            breakable[name] = min(values.shuffled(one) for one in (name, *sources))
+    return found, breakable
+
+
+def relations(
+    values: ValueColumns, times: Sequence[str], targets: Sequence[str]
+) -> Iterator[Relation]:
+    """Yield all sums, products, powers, logarithms and later times among columns."""
+    numbers = [name for name in targets if not pd.api.types.is_bool_dtype(values.table[name].dtype)]
+    if len(values.columns) > 1:
+        yield from sums(values, numbers)
+        yield from products(values, numbers)
+    yield from later_times(values, times)
 
 
 def parts_of_dates(table: pd.DataFrame, formats: Formats = _NONE) -> dict[str, str]:
@@ -113,8 +154,9 @@ def parts_of_dates(table: pd.DataFrame, formats: Formats = _NONE) -> dict[str, s
     table, sample, distinct = _sampled(table)
     if len(table) < LEAST_ROWS:
         return {}
-    times = [name for name in distinct if name in formats or _is_time(sample[name])]
-    found = _all_parts(times, sample, table, distinct, formats)
+    dates = {name: one for name, one in formats.items() if isinstance(one, str)}
+    times = [name for name in distinct if name in dates or _is_time(sample[name])]
+    found = _all_parts(times, sample, table, distinct, dates)
     return {name: str(one) for name, one in found.items() if name not in times}
 
 
@@ -132,7 +174,7 @@ def _all_parts(
     sample: pd.DataFrame,
     table: pd.DataFrame,
     distinct: dict[str, int],
-    formats: Formats,
+    formats: Mapping[str, str],
 ) -> dict[str, Value]:
     """Return the columns that are parts of dates; those with the most values come first."""
     found: dict[str, Value] = {}
@@ -197,7 +239,7 @@ def _parts(
     sample: pd.DataFrame,
     table: pd.DataFrame,
     distinct: dict[str, int],
-    formats: Formats,
+    formats: Mapping[str, str],
 ) -> dict[str, Value]:
     """Return the columns that are parts of a date, in the zone that gives most of them."""
     every = table.assign(**{time: instants(table[time], formats)})

@@ -21,6 +21,7 @@ from jam_dagster.tables.domain.columns import (
     exact_columns,
     without_category,
 )
+from jam_dagster.tables.domain.constraints import NotNull, Repair
 from jam_dagster.tables.domain.derived import DerivedColumn, formats_of
 from jam_dagster.tables.domain.domain import Domain
 from jam_dagster.tables.domain.expressions import column_text, columns_of, parsed
@@ -34,12 +35,13 @@ from jam_dagster.tables.domain.values import (
     truth_of,
 )
 from jam_dagster.tables.drafting.column_draft import draft_attribute
-from jam_dagster.tables.drafting.determined import Entry, determined, part_of
+from jam_dagster.tables.drafting.determined import Entry, determined_with_rows, part_of
 from jam_dagster.tables.drafting.draft_notes import notes_of, separator_of
 from jam_dagster.tables.drafting.drafted_domain import DraftedDomain, LeftOut
 from jam_dagster.tables.drafting.found_constraints import found_constraints
 from jam_dagster.tables.drafting.found_lookups import found_lookups
 from jam_dagster.tables.drafting.time_draft import draft_time
+from jam_dagster.tables.drafting.value_columns import shuffled_rows
 
 # Larger numbers of categories get a remark.
 _MANY_VALUES = 100
@@ -232,7 +234,7 @@ def drafted(
     table = table.assign(**held)
     # No expression reads numbers among texts.
     read = [one.name for one in attributes if kind_of(one.listed) != "mixed"]
-    found = determined(table, read, formats_of(attributes))
+    found, breakable = determined_with_rows(table, read, formats_of(attributes))
     attributes = [_in_its_zone(one, table, attributes, found) for one in attributes]
     found = {name: _listed(one, name, attributes) for name, one in found.items()}
     found = {name: one for name, one in found.items() if not isinstance(one, dict) or one["values"]}
@@ -265,15 +267,20 @@ def drafted(
         )
         domain = dataclasses.replace(domain, derived=tuple(typed))
     encoded = EncodedTable(domain, tuple(map(encoded.column, domain.names)))
-    domain = dataclasses.replace(domain, repairs=found_constraints(table, encoded))
+    repairs = found_constraints(table, encoded)
+    domain = dataclasses.replace(domain, repairs=tuple(repairs))
     gone = [index for index, name in enumerate(table.columns) if name in set_now]
     missing = tuple(
         dataclasses.replace(one, index=one.index - sum(index < one.index for index in gone))
         for one in missing
     )
     notes = notes_of(table, encoded)
+    counts: dict[str | Repair, int] = {}
+    counts.update(breakable)
+    counts.update({name: shuffled_rows(table[name]) for name in lookups})
+    counts.update({one: rows for one, rows in repairs.items() if not isinstance(one, NotNull)})
     proposed = {name: one for name, one in found.items() if name not in set_now}
-    return DraftedDomain(domain, missing, proposed, notes)
+    return DraftedDomain(domain, missing, proposed, notes, counts)
 
 
 def _is_constant(entry: Entry) -> bool:
@@ -291,7 +298,7 @@ def _derived(name: str, entry: Entry | Lookup | None) -> DerivedColumn:
 
 def _listed(entry: Entry, name: str, attributes: Sequence[Attribute]) -> Entry:
     """Return an entry with values for those that its source is decoded to, if these are few."""
-    if not isinstance(entry, dict):
+    if not isinstance(entry, dict) or "(" in entry["expression"].removeprefix("col("):
         return entry
     by_text = {column_text(one.name): one for one in attributes}
     own = {one.name: one for one in attributes}[name]

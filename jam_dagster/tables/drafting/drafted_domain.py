@@ -10,7 +10,7 @@ from typing import cast
 
 from jam_dagster.common.yaml_text import write_yaml
 from jam_dagster.tables.domain.column_notes import SHIFT_ADVICE
-from jam_dagster.tables.domain.constraints import described
+from jam_dagster.tables.domain.constraints import Repair, described_alike
 from jam_dagster.tables.domain.domain import Domain
 from jam_dagster.tables.domain.domain_file import save_domain
 from jam_dagster.tables.domain.lookups import Lookup
@@ -50,6 +50,9 @@ class DraftedDomain:
         expression, or a mapping of `expression` and `values`, as a domain file has them.
     notes
         What a person should look at, by column.
+    breakable
+        How many rows of the public table could have broken a rule: those that do if the cells of a
+        column are shuffled, by the name of a derived or proposed column, or by the repair.
     children
         The draft of the children's table, if the domain has one; the rest is of the root table.
     """
@@ -58,6 +61,7 @@ class DraftedDomain:
     left_out: tuple[LeftOut, ...]
     proposed: Mapping[str, Entry] = field(default_factory=dict)
     notes: Mapping[str, str] = field(default_factory=dict)
+    breakable: Mapping[str | Repair, int] = field(default_factory=dict)
     children: DraftedDomain | None = None
 
     @property
@@ -100,12 +104,35 @@ class DraftedDomain:
             ],
             "Columns to look at:": [_printable(f"{one}: {self.notes[one]}") for one in self.notes],
             "Columns that are derived, as in every row of the public table, and measured nowhere"
-            " (--no-infer models them):": _lines(derived),
+            " (--no-infer models them):": self._counted(derived),
             "Rules that synthetic rows keep, as all public ones do:": [
-                *map(_printable, described(domain, domain.repairs))
+                _printable(line) + self._could_break(*alike)
+                for line, alike in described_alike(domain, domain.repairs)
             ],
         }
         return "\n".join("\n  ".join([head, *rows]) for head, rows in parts.items() if rows)
+
+    @property
+    def _could_be_broken(self) -> list[str]:
+        """A line on each rule of the domain, and the public rows that could have broken it."""
+        domain = self.domain.roots
+        rules: list[tuple[str, tuple[str | Repair, ...]]]
+        rules = [(_printable(one.name), (one.name,)) for one in domain.derived]
+        rules += [
+            (_printable(line), tuple(alike))
+            for line, alike in described_alike(domain, domain.repairs)
+        ]
+        said = [f"{line}{count}" for line, rule in rules if (count := self._could_break(*rule))]
+        return ["Rules of the public table, which synthetic rows keep:", *said] if said else []
+
+    def _counted(self, entries: Mapping[str, Entry | None]) -> list[str]:
+        """Return the lines of entries, with the public rows that could have broken each."""
+        lines = zip(entries, _lines(entries), strict=True)
+        return [line + self._could_break(name) for name, line in lines]
+
+    def _could_break(self, *rules: str | Repair) -> str:
+        counts = [self.breakable[one] for one in rules if one in self.breakable]
+        return f"  # {min(counts):,} public rows could have broken it" if counts else ""
 
     @property
     def hint(self) -> str:
@@ -114,7 +141,7 @@ class DraftedDomain:
             return ""
         head = "Columns that could be derived, if you write it below `derived`:"
         short = {name: _in_short(one) for name, one in self.proposed.items()}
-        return "\n  ".join([head, *_lines(short)])
+        return "\n  ".join([head, *self._counted(short)])
 
     def without_shift_advice(self) -> DraftedDomain:
         """Return the draft of a public table that is in the private period already."""
@@ -140,7 +167,8 @@ class DraftedDomain:
             head = (
                 "Rules that hold in every row of the public table, to be written below `derived`:"
             )
-            end += [head, *_lines(self.proposed)]
+            end += [head, *self._counted(self.proposed)]
+        end += self._could_be_broken
         end += [f"left out of {one}" for one in self._of_children("said_left_out")]
         end += self._of_children("said_notes")
         save_domain(self.domain.to_dict(), path, comments, end)

@@ -32,8 +32,15 @@ from jam_dagster.tables.domain.expressions import columns_of, parsed
 from jam_dagster.tables.domain.formula import Formula
 from jam_dagster.tables.domain.missing_where import MissingWhere
 from jam_dagster.tables.domain.units import LONGER_THAN_DAYS
-from jam_dagster.tables.drafting.determined_sums import LEAST_ROWS, clock_sums, sums
+from jam_dagster.tables.drafting.determined import relations
+from jam_dagster.tables.drafting.determined_times import clock_sums
 from jam_dagster.tables.drafting.time_draft import shape_of
+from jam_dagster.tables.drafting.value_columns import (
+    LEAST_ROWS,
+    ValueColumns,
+    chosen_relations,
+    looked_at,
+)
 
 # A row in twenty would break it by chance, and so would as many rows as rule chance out.
 _LEAST_SHARE = 0.05
@@ -48,15 +55,15 @@ _LEAST_ELSEWHERE = 0.2
 """Least share of the rows in which a column is never missing, by the values of another."""
 
 _LEAST_KNOWN = 0.5
-_FORMULA_SAMPLE = 2000
 
 _Rows = npt.NDArray[np.bool_]
 
 
-def found_constraints(table: pd.DataFrame, encoded: EncodedTable) -> tuple[Repair, ...]:
+def found_constraints(table: pd.DataFrame, encoded: EncodedTable) -> dict[Repair, int]:
     """Return what holds in every row of a public table, which is encoded as well.
 
-    If orders and combinations are many, those that unrelated columns would break most often.
+    Each has the number of rows that unrelated columns would break. If orders and combinations are
+    many, they are those that unrelated columns would break most often.
     """
     attributes = encoded.domain.attributes
     never = [
@@ -69,16 +76,23 @@ def found_constraints(table: pd.DataFrame, encoded: EncodedTable) -> tuple[Repai
     orders = _orders(table, encoded.domain.binned)
     ordered = {name for one in orders for name in one.attributes}
     # Cells are filled first, then fitted to others.
-    return (
-        *never,
-        *_missing(encoded),
-        *orders,
-        *_combinations(encoded),
-        *_formulas(table, encoded.domain.binned, ordered),
-    )
+    found: dict[Repair, int] = dict.fromkeys(never, encoded.records)
+    for one in _missing(encoded):
+        found[one] = _missing_by_chance(encoded, one)
+    found.update(orders)
+    found.update(_combinations(encoded))
+    found.update(_formulas(table, encoded.domain.binned, ordered))
+    return found
 
 
-def _orders(table: pd.DataFrame, attributes: Sequence[BinnedAttribute]) -> list[Order]:
+def _missing_by_chance(encoded: EncodedTable, one: MissingWhere) -> int:
+    """Return how many missing cells chance would put where they break a constraint."""
+    missing = encoded.column(one.attribute) == _null(encoded, one.attribute)
+    there = one.rows(encoded.column(one.where))
+    return int(missing.sum() * (1 - there.mean()))
+
+
+def _orders(table: pd.DataFrame, attributes: Sequence[BinnedAttribute]) -> dict[Repair, int]:
     kinds: dict[tuple[str, ...], list[BinnedAttribute]] = {}
     for one in attributes:
         if one.hour_from is None:
@@ -104,15 +118,15 @@ def _orders(table: pd.DataFrame, attributes: Sequence[BinnedAttribute]) -> list[
                 if share >= _LEAST_SHARE and not (lower > higher).any():
                     found.append((share, Order(low.name, high.name)))
                     break
-    kept: list[Order] = []
-    for _, order in sorted(found, key=lambda one: -one[0]):
+    kept: dict[Order, int] = {}
+    for share, order in sorted(found, key=lambda one: -one[0]):
         with suppress(DomainError):  # A circle: columns that equal each other where both are known.
             sorted_orders([*kept, order])
-            kept.append(order)
+            kept[order] = int(share * len(table))
         if len(kept) == _MOST_FOUND:
             break
     named = {one.name: one for one in attributes}
-    return [_kept_apart(table, order, named) for order in kept]
+    return {_kept_apart(table, order, named): rows for order, rows in kept.items()}
 
 
 def _kept_apart(
@@ -141,7 +155,7 @@ def _share_above(lower: npt.NDArray[np.float64], higher: npt.NDArray[np.float64]
     return float(above.mean() / known.sum())
 
 
-def _combinations(encoded: EncodedTable) -> list[Combinations]:
+def _combinations(encoded: EncodedTable) -> dict[Repair, int]:
     domain = encoded.domain
     few = [one for one in domain.attributes if not one.binned]
     found: list[tuple[float, Combinations]] = []
@@ -158,7 +172,7 @@ def _combinations(encoded: EncodedTable) -> list[Combinations]:
         if share >= _LEAST_SHARE and encoded.records >= _LEAST_ROWS:
             found.append((share, _listed(pair, absent)))
     found.sort(key=lambda one: -one[0])
-    return [one for _, one in found[:_MOST_FOUND]]
+    return {one: int(share * encoded.records) for share, one in found[:_MOST_FOUND]}
 
 
 def _absent(
@@ -266,8 +280,8 @@ def _missing_codes(encoded: EncodedTable, name: str) -> tuple[int, ...]:
 
 def _formulas(
     table: pd.DataFrame, attributes: Sequence[BinnedAttribute], taken: Collection[str]
-) -> Iterator[Formula]:
-    """Yield formulas of attributes, which no derived column could be: some cells are missing alone.
+) -> dict[Repair, int]:
+    """Return formulas of attributes that no derived column could be: some miss cells alone.
 
     No two of them have an attribute in common, and none has one of `taken`.
     """
@@ -278,20 +292,24 @@ def _formulas(
     ]
     numbers = table[[name for name in names if pd.api.types.is_numeric_dtype(table[name].dtype)]]
     numbers = numbers[[name for name in numbers if numbers[name].notna().mean() > _LEAST_KNOWN]]
-    known = numbers.dropna()
-    if len(known) < max(LEAST_ROWS, _LEAST_KNOWN * len(table)):
-        return
-    known = known.reset_index(drop=True)
-    sample = known.iloc[np.unique(np.linspace(0, len(known) - 1, _FORMULA_SAMPLE).astype(np.int64))]
-    distinct = {str(name): int(sample[name].nunique()) for name in sample.columns}
-    columns = list(distinct)
+    if len(table) < LEAST_ROWS or numbers.notna().all(axis=None):
+        return {}
+    known = numbers.dropna().reset_index(drop=True)
+    sample = known.iloc[looked_at(len(known))] if len(known) else known
+    columns = [str(name) for name in numbers]
+    values = ValueColumns(numbers, columns, {})
+    chosen = chosen_relations(relations(values, (), columns), values.by_cost(columns))
+    ways = chain(
+        clock_sums(sample, known, columns), ((one.target, one.expression) for one in chosen)
+    )
     used: set[str] = set()
-    ways = clock_sums(sample, known, columns), sums(sample, known, columns, distinct, ())
-    for name, expression in chain(*ways):
+    found: dict[Repair, int] = {}
+    for name, expression in ways:
         all_names = {name, *columns_of(parsed(name, expression))}
         if not all_names & used and _holds(expression, name, table):
             used |= all_names
-            yield Formula(name, expression)
+            found[Formula(name, expression)] = min(map(values.shuffled, all_names))
+    return found
 
 
 def _holds(expression: str, name: str, table: pd.DataFrame) -> bool:

@@ -26,6 +26,8 @@ ATTRIBUTES = {
     "a b": {"values": ["x", "y"], "dtype": "category"},
     "late": {"values": [True, False]},
     "written": {"bounds": ["2013-06-17", "2013-06-17"], "unit": "day", "format": "%d.%m.%Y"},
+    "price": {"values": ["1.234,50 €"]},
+    "paid": {"edges": [1234.5, 1234.51], "format": "#.##0,00 €"},
 }
 
 
@@ -39,7 +41,7 @@ def computed(expression: object, rows: int = 4) -> pd.Series:
     declared = domain({"d": expression})
     hours = np.arange(rows)
     hours[-1] = 24
-    rest = [np.zeros(rows, int)] * 5
+    rest = [np.zeros(rows, int)] * 7
     codes = tuple(one.astype(np.uint8) for one in (hours, *rest))
     return decode(EncodedTable(declared, codes), np.random.default_rng(0))["d"]
 
@@ -56,6 +58,28 @@ def computed(expression: object, rows: int = 4) -> pd.Series:
         ({"expression": "hour / 2", "dtype": "Int8"}, "Int8", [0, None, 1, None]),
         ({"expression": "hour * 100", "dtype": "UInt8"}, "UInt8", [0, 100, 200, None]),
         ({"expression": "hour * 200", "dtype": "Int8"}, "Int8", [0, None, None, None]),
+        ("number(paid) * hour // 1", "float64", [0, 1234, 2469, None]),
+        ("number(price)", "float64", [None] * 4),
+        ("number(late) + 1", "Int64", [2] * 4),
+        (
+            'text(number(paid) * hour, "$#,##0.00")',
+            "str",
+            ["$0.00", "$1,234.51", "$2,469.02", None],
+        ),
+        ('text(hour, "0%")', "str", ["0%", "1%", "2%", None]),
+        ("round(log(hour) + exp(hour) + sqrt(hour), 3)", "float64", [None, 3.718, 9.496, None]),
+        ("round(log10(hour * 100), 3)", "float64", [None, 2, 2.301, None]),
+        (
+            'text(after(written, hour), "%d.%m.%Y")',
+            "str",
+            [f"{n}.06.2013" for n in (17, 18, 19)] + [None],
+        ),
+        ('between(start, after(start, hour * 90, "minute"), "hour")', "Int64", [0, 1, 3, None]),
+        ("between(start, written)", "Int64", [15] * 4),
+        ("compared(hour, 1)", "str", ["<", "=", ">", "null"]),
+        ("compared(number(paid), 5000)", "str", ["<"] * 4),
+        ("compared(paid, hour)", "str", [">"] * 3 + ["null"]),
+        ({"expression": "compared(written, start)", "values": {">": True}}, "boolean", [True] * 4),
         ('"F" + text(hour, 2) + col("a b")', "str", ["F00x", "F01x", "F02x", None]),
         ("text(late)", "str", ["True"] * 4),
         ('"=" + text(late)', "str", [None] * 4),
@@ -120,7 +144,7 @@ def test_columns_come_in_the_declared_order_and_need_no_private_column() -> None
     made = domain({"twice": "once + once", "once": "hour"}, ["twice", *ATTRIBUTES, "once"])
     private = pd.DataFrame(
         {"hour": [5], "part": [0.25], "start": START, "a b": "x", "late": [True], "once": ["?"]}
-        | {"written": "17.06.2013"}
+        | {"written": "17.06.2013", "price": "1.234,50 €", "paid": "1.234,50 €"}
     )
     table = decode(encode(private, made), np.random.default_rng(0))
     assert {name: str(dtype) for name, dtype in table.dtypes.items()} == made.columns
@@ -166,6 +190,13 @@ def test_a_file_and_a_digest_tell_them_apart() -> None:
         ({"d": 'text(start, "%999999999d")'}, "a format has"),
         ({"d": 'text(start, "%c")'}, "a format has"),
         ({"d": "text(date(start))"}, "needs a format"),
+        ({"d": 'text(hour, "%H")'}, "format of numbers"),
+        ({"d": "after(hour, 1)"}, "after takes a date"),
+        ({"d": 'after(start, 1, "month")'}, "its unit is one of"),
+        ({"d": "between(start, hour)"}, "between takes two dates"),
+        ({"d": "compared(start, hour)"}, "compared takes two"),
+        ({"d": "log(start)"}, "log takes a number"),
+        ({"d": "number(date(start))"}, "number takes"),
         ({"d": "date(hour)"}, "takes a date"),
         ({"d": {"expression": "hour", "dtype": "int64"}}, "use Int64"),
         ({"d": {"expression": "hour", "dtypes": "Int64"}}, "dtypes"),
@@ -194,7 +225,7 @@ def test_results_stay_small() -> None:
     for before, after in itertools.pairwise(range(60)):
         derived |= {f"t{after}": f"t{before} + t{before}", f"n{after}": f"n{before} * 2"}
     table = decode(
-        EncodedTable(domain(derived), (np.ones(3, np.uint8), *[np.zeros(3, np.uint8)] * 5)),
+        EncodedTable(domain(derived), (np.ones(3, np.uint8), *[np.zeros(3, np.uint8)] * 7)),
         np.random.default_rng(0),
     )
     assert table["t5"].str.len().tolist() == [640] * 3
