@@ -87,7 +87,7 @@ def found_constraints(table: pd.DataFrame, encoded: EncodedTable) -> dict[Repair
 
 def _missing_by_chance(encoded: EncodedTable, one: MissingWhere) -> int:
     """Return how many missing cells chance would put where they break a constraint."""
-    missing = encoded.column(one.attribute) == _null(encoded, one.attribute)
+    missing = np.isin(encoded.column(one.attribute), _missing_codes(encoded, one.attribute))
     there = one.rows(encoded.column(one.where))
     return int(missing.sum() * (1 - there.mean()))
 
