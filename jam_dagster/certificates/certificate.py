@@ -156,7 +156,7 @@ class Certificate:
                 "spent": {"rho": self.rho_spent, "epsilon": self.epsilon_spent},
                 "guarantee": list(guarantee_of(self, releasable=self.releasable)),
             },
-            "domain": asdict(self.domain),
+            "domain": self.domain.to_dict(),
             "source_restriction": self.source_restriction,
             "noise": {
                 "backend": self.noise,
@@ -399,7 +399,7 @@ def setting_fault(certificate: Certificate) -> str | None:
     if said.get("mechanism") != used:
         return "The mechanism ran with other settings than the specification's."
     if certificate.domain.identified_from != "private" and (
-        said.get("domain") != certificate.domain.digest
+        said.get("domain") != (certificate.domain.asked or certificate.domain.digest)
     ):
         return "The specification is over another domain."
     return None

@@ -13,6 +13,7 @@ from jam_dagster.tables.sources.dialect import DEFAULT_DIALECT, Dialect
 
 if TYPE_CHECKING:
     from jam_dagster.privacy import Event
+    from jam_dagster.tables import Domain
 
 VERSION = 2
 """The version of the document; none of another version is read."""
@@ -137,11 +138,22 @@ class ReleaseTerms:
 
 @dataclass(frozen=True)
 class DomainFacts:
-    """The domain's digest and origin."""
+    """The domain's digest and origin, and the digest of the domain that asked if it was bought."""
 
     digest: str
     identified_from: Provenance
     attributes: int
+    asked: str = ""
+
+    @classmethod
+    def of(cls, domain: Domain) -> DomainFacts:
+        """Return the facts of a domain."""
+        asked = "" if domain.bought is None else domain.specified
+        return cls(domain.digest, domain.identified_from, len(domain.names), asked)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the facts as a certificate holds them, without what there is none of."""
+        return {name: value for name, value in asdict(self).items() if value != ""}
 
     @property
     def restricted(self) -> bool:

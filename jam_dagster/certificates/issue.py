@@ -28,7 +28,7 @@ from jam_dagster.certificates.facts import (
     to_the_second,
 )
 from jam_dagster.certificates.ledger_faults import certified, withdrawal_in
-from jam_dagster.certificates.outcome_faults import compare_outcomes
+from jam_dagster.certificates.outcome_faults import compare_outcomes, draws_of
 from jam_dagster.certificates.refitting import Nearness, Refit
 from jam_dagster.common.files import open_plain, read_plain
 from jam_dagster.common.json_text import parse_json
@@ -38,7 +38,7 @@ from jam_dagster.mechanisms import load_model
 from jam_dagster.mechanisms.loops.transcript import measurements_hash
 from jam_dagster.models.graphical import kernels
 from jam_dagster.privacy.ledger.release_id import canonical_digest, command_line_run
-from jam_dagster.privacy.shares import EVALUATION, MECHANISM
+from jam_dagster.privacy.shares import EVALUATION
 from jam_dagster.tables import Workload
 from jam_dagster.version import __version__
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from upath import UPath
 
     from jam_dagster.certificates.signing import Signer
-    from jam_dagster.mechanisms import MechanismResult, Transcript
+    from jam_dagster.mechanisms import MechanismResult
     from jam_dagster.privacy import Balance, Ledger, NoiseCall, ReleaseId
     from jam_dagster.tables import MarginalSource
 
@@ -109,7 +109,7 @@ def certify(
         If a file is missing.
     """
     release_id, transcript, domain = terms.release_id, run.transcript, run.model.domain
-    draws = [PaidDraw(MECHANISM, call) for call in transcript.calls]
+    draws = draws_of(transcript, domain)
     if evaluation is not None:
         draws.append(PaidDraw(EVALUATION, evaluation))
     measured = measurements_hash(transcript).hexdigest()
@@ -127,8 +127,8 @@ def certify(
     _check_made(hashed, made or {})
     if ledger is not None:
         content = content_of(hashed, restricted=domain.restricted)
-        _check_outcomes(draws, entries, transcript, folder, files, content)
-    facts = DomainFacts(domain.digest, domain.identified_from, len(domain.names))
+        _check_outcomes(draws, entries, run, folder, files, content)
+    facts = DomainFacts.of(domain)
     made_with = _earlier(folder, release_id, facts, measured, hashed, ledger)
     if made_with is None:
         stored = load_model(files["model"].parent)
@@ -246,7 +246,7 @@ def _entries(ledger: Ledger, release_id: ReleaseId) -> tuple[tuple[Entry, ...], 
 def _check_outcomes(
     draws: Sequence[PaidDraw],
     entries: tuple[Entry, ...],
-    transcript: Transcript,
+    run: MechanismResult,
     folder: Path | UPath,
     files: Mapping[str, Path | UPath],
     content: str,
@@ -261,7 +261,7 @@ def _check_outcomes(
     errors = None
     if "errors" in files:
         errors = parse_json(read_plain(_root_of(folder, files), files["errors"].absolute()))
-    outcomes = compare_outcomes(draws, entries, transcript, errors, content)
+    outcomes = compare_outcomes(draws, entries, run.transcript, run.model.domain, errors, content)
     if outcomes.faults:
         raise LedgerIntegrityError(
             f"no certificate was issued, because {outcomes.faults[0]}: a file of the release "

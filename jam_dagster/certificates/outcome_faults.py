@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jam_dagster.certificates.facts import COUNTED, DERIVED, RAN, STORED
+from jam_dagster.certificates.facts import COUNTED, DERIVED, RAN, STORED, PaidDraw
 from jam_dagster.common.choices import RECORDS_SHARE
 from jam_dagster.common.json_text import parse_json
 from jam_dagster.evaluation.score_histograms import CELLS
@@ -25,24 +25,31 @@ from jam_dagster.evaluation.workload_error import (
 from jam_dagster.mechanisms.loops.transcript import subject_of
 from jam_dagster.privacy.accounting import UNITS_PER_RHO, rho_within, units_down, units_up
 from jam_dagster.privacy.ledger.release_id import canonical_json
-from jam_dagster.privacy.noise.calls import CLOSE, COUNTS, RECORDS, SELECTION, VALUES, noise_fault
+from jam_dagster.privacy.noise.calls import (
+    CLOSE,
+    COUNTS,
+    RECORDS,
+    SELECTION,
+    VALUES,
+    NoiseCall,
+    noise_fault,
+)
 from jam_dagster.privacy.outcome_store import (
     choice_digest,
     derived_digest,
     derived_steps,
     values_digest,
 )
-from jam_dagster.privacy.shares import EVALUATION, MECHANISM
+from jam_dagster.privacy.shares import DOMAIN, EVALUATION, MECHANISM
 from jam_dagster.tables.codes.purpose import targets
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from jam_dagster.certificates.certificate import Certificate
-    from jam_dagster.certificates.facts import Entry, PaidDraw
+    from jam_dagster.certificates.facts import Entry
     from jam_dagster.mechanisms import Transcript
-    from jam_dagster.privacy import NoiseCall
-    from jam_dagster.tables import MarginalSource, Workload
+    from jam_dagster.tables import Domain, MarginalSource, Workload
 
 
 def draw_faults(certificate: Certificate) -> Iterator[str]:
@@ -72,6 +79,11 @@ def _price_faults(certificate: Certificate) -> Iterator[str]:
         if not math.isclose(call.rho, wanted, rel_tol=CLOSE, abs_tol=2 / UNITS_PER_RHO):
             yield f"{call.step} cost rho {call.rho:.6g} in place of {wanted:.6g}"
         left -= units_up(call.rho)
+    bought = [one.call for one in certificate.draws if one.share == DOMAIN]
+    for call in bought:
+        wanted = certificate.asked.shares.get(DOMAIN, 0.0) / len(bought)
+        if not math.isclose(call.rho, wanted, rel_tol=CLOSE, abs_tol=2 / UNITS_PER_RHO):
+            yield f"{call.step} cost rho {call.rho:.6g} in place of {wanted:.6g}"
 
 
 def _sensitivity(draw: PaidDraw, certificate: Certificate) -> float | None:
@@ -85,6 +97,8 @@ def _sensitivity(draw: PaidDraw, certificate: Certificate) -> float | None:
         if call.kind != "Gaussian" or not 0 < means <= len(DRAWN) * len(MEANS) or number > most:
             return None
         return neighbours.evaluation_l2(certificate.records, means, number)
+    if draw.share == DOMAIN:
+        return neighbours.marginal_l2 if call.kind == COUNTS else None
     if draw.share != MECHANISM:
         return None
     if call.kind == COUNTS:
@@ -104,6 +118,7 @@ def compare_outcomes(
     draws: Sequence[PaidDraw],
     entries: Sequence[Entry],
     transcript: Transcript,
+    domain: Domain,
     errors: Mapping[str, Any] | None,
     content: str,
 ) -> Outcomes:
@@ -122,7 +137,7 @@ def compare_outcomes(
     another = [one.digest for one in runs[-1:]] != [content]
     faults = ["the run is not the one that was made"] if another else []
     faults += [*_records_faults(transcript, entries), *_measurement_faults(transcript)]
-    compared, values = 0, values_of(transcript)
+    compared, values = 0, values_of(transcript) | bought_values(domain)
     made = runs[-1].seq if runs else 0
     for draw in draws:
         call, place = draw.call, (draw.share, draw.call.step)
@@ -180,6 +195,34 @@ def _records_faults(transcript: Transcript, entries: Sequence[Entry]) -> Iterato
         yield "the ledger has a public number of records, and the release protects it"
     elif not any(one.subject == RECORDS and not one.lost for one in transcript.calls):
         yield "the number of records is the outcome of no draw"
+
+
+def draws_of(transcript: Transcript, domain: Domain) -> list[PaidDraw]:
+    """Return the draws of a run, and before them those that bought its domain."""
+    counts = () if domain.bought is None else domain.bought.counts
+    bought = (
+        NoiseCall(
+            one.step,
+            COUNTS,
+            one.rho,
+            one.sensitivity,
+            one.sigma,
+            one.cells,
+            lost=one.values is None,
+            subject=one.attribute,
+        )
+        for one in counts
+    )
+    return [
+        *(PaidDraw(DOMAIN, call) for call in bought),
+        *(PaidDraw(MECHANISM, call) for call in transcript.calls),
+    ]
+
+
+def bought_values(domain: Domain) -> dict[str, np.ndarray]:
+    """Return the counts that bought a domain, by the steps of their draws."""
+    counts = () if domain.bought is None else domain.bought.counts
+    return {one.step: np.array(one.values, float) for one in counts if one.values is not None}
 
 
 def values_of(transcript: Transcript) -> dict[str, np.ndarray]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from jam_dagster.privacy import Budget, epsilon_from_rho, rho_within
 from jam_dagster.privacy.accounting import units_up
 from jam_dagster.privacy.noise.calls import COUNTS, VALUES
-from jam_dagster.privacy.shares import EVALUATION
+from jam_dagster.privacy.shares import DOMAIN, EVALUATION
 
 if TYPE_CHECKING:
     from jam_dagster.certificates.certificate import Certificate
@@ -17,6 +17,7 @@ _USES = {
     "exponential mechanism": ("Choosing what to measure", "selection"),
     "discrete Gaussian": ("Measuring", "measurement"),
     "Gaussian": ("Evaluating the tables", "evaluation"),
+    DOMAIN: ("Buying the bins of the domain", "domain"),
 }
 
 _FILES = {
@@ -64,7 +65,8 @@ def _parts(certificate: Certificate) -> list[dict[str, Any]]:
         else:
             # Statistics of a mechanism are measured, whatever their noise.
             values = draw.call.kind in VALUES and draw.share != EVALUATION
-            uses[COUNTS if values else draw.call.kind] += units_up(draw.call.rho)
+            kind = COUNTS if values else draw.call.kind
+            uses[DOMAIN if draw.share == DOMAIN else kind] += units_up(draw.call.rho)
     reserved = sum(units_up(rho) for rho in certificate.asked.shares.values())
     parts = [(*_USES[kind], units) for kind, units in uses.items()]
     parts.append(("Lost draws", "lost", lost))

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jam_dagster.certificates.certificate import Certificate
-from jam_dagster.certificates.facts import Entry, PaidDraw
+from jam_dagster.certificates.facts import Entry
 from jam_dagster.certificates.issue import content_of
 from jam_dagster.certificates.ledger_faults import certified, withdrawal_in
-from jam_dagster.certificates.outcome_faults import compare_outcomes
+from jam_dagster.certificates.outcome_faults import compare_outcomes, draws_of
 from jam_dagster.certificates.refitting import Refit
 from jam_dagster.errors import InputError, JamError
 from jam_dagster.privacy.ledger.release_id import canonical_digest
-from jam_dagster.privacy.shares import MECHANISM
+from jam_dagster.privacy.shares import DOMAIN, MECHANISM
 from jam_dagster.tables import Workload
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from jam_dagster.mechanisms import Model, Transcript
     from jam_dagster.privacy import Event, Ledger, ReleaseId
-    from jam_dagster.tables import MarginalSource
+    from jam_dagster.tables import Domain, MarginalSource
 
 
 def reliance_faults(
@@ -53,7 +53,7 @@ def reliance_faults(
     settings = list(_setting_faults(release_id, transcript, model, specification))
     yield from settings
     journalled = "" if model.domain.restricted else content
-    yield from _payment_faults(ledger, release_id, transcript, journalled)
+    yield from _payment_faults(ledger, release_id, transcript, model.domain, journalled)
     try:
         if not settings and not _is_certified(ledger, release_id, content, certificate):
             workload = Workload.specified(model.domain, specification["workload"])
@@ -111,19 +111,19 @@ def _setting_faults(
         yield "the specification stored with its draws is another"
     elif specification["mechanism"] != {"name": transcript.mechanism, **transcript.parameters}:
         yield "it has other settings than its specification"
-    elif not model.domain.restricted and specification["domain"] != model.domain.digest:
+    elif not model.domain.restricted and specification["domain"] != model.domain.specified:
         yield "it is over another domain than its specification"
 
 
 def _payment_faults(
-    ledger: Ledger, release_id: ReleaseId, transcript: Transcript, content: str
+    ledger: Ledger, release_id: ReleaseId, transcript: Transcript, domain: Domain, content: str
 ) -> Iterator[str]:
     """Yield the outcomes that were not paid for as they are."""
     entries = [
         Entry.of(event)
         for event in ledger.events(release_id.dataset)
         if event.release_id == release_id
-        and event.share in ("", MECHANISM)
+        and event.share in ("", MECHANISM, DOMAIN)
         and Entry.is_listed(event)
     ]
     charged = any(entry.kind == "charged" for entry in entries)
@@ -131,8 +131,8 @@ def _payment_faults(
     if not charged and (transcript.calls or ledger.records(release_id) is None):
         yield f"the ledger {ledger.location} was never charged for it"
         return
-    draws = [PaidDraw(MECHANISM, call) for call in transcript.calls]
-    yield from compare_outcomes(draws, entries, transcript, None, content).faults
+    draws = draws_of(transcript, domain)
+    yield from compare_outcomes(draws, entries, transcript, domain, None, content).faults
 
 
 def _is_certified(

@@ -21,6 +21,7 @@ from jam_dagster.certificates.certificate import (
     seal_of,
     setting_fault,
 )
+from jam_dagster.certificates.facts import DomainFacts
 from jam_dagster.certificates.held import UNREADABLE, Held
 from jam_dagster.certificates.issue import SEED_BYTES, content_of, environment
 from jam_dagster.certificates.ledger_faults import (
@@ -34,6 +35,7 @@ from jam_dagster.certificates.outcome_faults import (
     Outcomes,
     compare_outcomes,
     draw_faults,
+    draws_of,
     error_faults,
 )
 from jam_dagster.certificates.page import PAGE_NAME, render_certificate
@@ -49,7 +51,7 @@ from jam_dagster.mechanisms.registry import find_mechanism
 from jam_dagster.privacy import Budget
 from jam_dagster.privacy.accounting import units_down
 from jam_dagster.privacy.ledger.release_id import fingerprint_of
-from jam_dagster.privacy.shares import EVALUATION, MECHANISM
+from jam_dagster.privacy.shares import DOMAIN, EVALUATION, MECHANISM
 from jam_dagster.tables import PublicSources
 from jam_dagster.tables.sources.dialect import Dialect
 from jam_dagster.tables.sources.table_file import ChunkFormat
@@ -380,7 +382,8 @@ def _outcomes(held: Held) -> Finding:
         certificate = held.certificate
         found.append(
             compare_outcomes(
-                *(certificate.draws, certificate.entries, held.transcript, held.errors),
+                *(certificate.draws, certificate.entries, held.transcript),
+                *(held.domain, held.errors),
                 content_of(certificate.files, restricted=certificate.domain.restricted),
             )
         )
@@ -426,6 +429,11 @@ def _domain_faults(held: Held) -> Iterator[str]:
         yield "the domain has another origin than the certificate states"
     if len(found.names) != stated.attributes:
         yield "the domain has another number of attributes"
+    if stated.asked != DomainFacts.of(found).asked:
+        yield "the domain was bought for another one that asked"
+    draws = [one for one in held.certificate.draws if one.share == DOMAIN]
+    if draws != [one for one in draws_of(held.transcript, found) if one.share == DOMAIN]:
+        yield "the domain was bought by other draws than the certificate states"
 
 
 def _transcript_faults(held: Held) -> Iterator[str]:

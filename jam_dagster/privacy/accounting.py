@@ -25,7 +25,7 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 
 from jam_dagster.errors import SpecificationError
-from jam_dagster.privacy.shares import EVALUATION, MECHANISM
+from jam_dagster.privacy.shares import DOMAIN, EVALUATION, MECHANISM
 
 UNITS_PER_RHO = 10**15
 """Units of the ledger in one rho."""
@@ -324,36 +324,40 @@ class Budget:
         facts = {"epsilon": self.epsilon, "delta": f"{self.delta:g}", "rho (zCDP)": self.rho}
         return card("Privacy budget", facts)
 
-    def shares(self, evaluation: float = 0.0) -> dict[str, float]:
-        """Split the budget between the mechanism and the evaluation, without losing a unit.
+    def shares(self, evaluation: float = 0.0, domain: float = 0.0) -> dict[str, float]:
+        """Split the budget between mechanism, evaluation and domain, without losing a unit.
 
         Parameters
         ----------
         evaluation : float
             Fraction of rho, in [0, 1), set aside for measuring how good the result is.
+        domain : float
+            Fraction of rho, in [0, 1), set aside for buying what the domain asks for.
 
         Returns
         -------
         dict of str to float
-            Rho of share ``"mechanism"`` and, if `evaluation` is positive, of ``"evaluation"``;
-            together never more than the budget.
+            Rho of share ``"mechanism"`` and, of those that are positive, of ``"evaluation"`` and
+            ``"domain"``; together never more than the budget.
 
         Raises
         ------
         SpecificationError
-            If `evaluation` is not in [0, 1).
+            If a fraction, or the sum of both, is not in [0, 1).
         """
-        fraction = _number(evaluation, "the evaluation's share")
-        if not 0.0 <= fraction < 1.0:
-            raise SpecificationError(
-                f"the evaluation's share of the budget must be in [0, 1), got {evaluation!r}"
-            )
         whole = units_down(self.rho)
-        aside = math.floor(whole * Fraction(fraction))
-        shares = {MECHANISM: rho_reserving(whole - aside)}
-        if aside:
-            shares[EVALUATION] = rho_reserving(aside)
-        return shares
+        aside, left = {}, Fraction(1)
+        for share, given in ((EVALUATION, evaluation), (DOMAIN, domain)):
+            fraction = _number(given, f"the {share}'s share")
+            left -= Fraction(fraction) if 0.0 <= fraction < 1.0 else 1
+            if left <= 0:
+                raise SpecificationError(
+                    f"the {share}'s share of the budget must be in [0, 1), and less than what is"
+                    f" left of it, got {given!r}"
+                )
+            aside[share] = math.floor(whole * Fraction(fraction))
+        shares = {MECHANISM: rho_reserving(whole - sum(aside.values()))}
+        return shares | {share: rho_reserving(units) for share, units in aside.items() if units}
 
 
 def describe_advantage(budget: Budget) -> str:

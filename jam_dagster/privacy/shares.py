@@ -1,3 +1,3 @@
 """The shares of a release's budget, by name."""
 
-MECHANISM, EVALUATION = "mechanism", "evaluation"
+MECHANISM, EVALUATION, DOMAIN = "mechanism", "evaluation", "domain"

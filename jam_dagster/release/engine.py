@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import cache, partial
@@ -27,7 +27,8 @@ from jam_dagster.evaluation.workload_error import MEANS_STEP
 from jam_dagster.mechanisms import Round
 from jam_dagster.mechanisms.loops.rows import release_rows, sample_rows, with_chunks, with_search
 from jam_dagster.models.tilted.prior import PublicPrior
-from jam_dagster.privacy.shares import EVALUATION, MECHANISM
+from jam_dagster.privacy.accounting import rho_within, units_down
+from jam_dagster.privacy.shares import DOMAIN, EVALUATION, MECHANISM
 from jam_dagster.release.documents import (
     MadeRelease,
     counts_in,
@@ -38,12 +39,13 @@ from jam_dagster.release.left_out import left_out_remark
 from jam_dagster.release.place import ANOTHER_EDITION, Fingerprint
 from jam_dagster.release.run import ReleaseErrors, ReleaseIdentity, ReleaseRun
 from jam_dagster.reports.release_report import ReportFacts, render_report
-from jam_dagster.tables import Domain, EncodedTable, MarginalSource
+from jam_dagster.tables import Clique, Domain, EncodedTable, MarginalSource
 from jam_dagster.tables.codes.block_counts import CountedTable
 from jam_dagster.tables.codes.marginals import RecordsOnly
 from jam_dagster.tables.codes.privacy_unit import seeded_secret
 from jam_dagster.tables.codes.purpose import regressions, targets
 from jam_dagster.tables.codes.spreadsheet import check_cells
+from jam_dagster.tables.domain.bought import Draw, PaidCounts
 from jam_dagster.tables.sources.public import encoded_tables
 from jam_dagster.tables.sources.table_file import ChunkFormat, TableFile
 
@@ -240,7 +242,8 @@ class Engine:
                 self._close()
             with self.opened("making the release"):
                 with stage("encode"):
-                    private = self.private_side(self.domain)
+                    domain = self.bought() if ended is None else ended.model.domain
+                    private = self.private_side(domain)
                 if remark := self._left_out():
                     self.progress.notify(remark)
                 with stage("mechanism"):
@@ -264,16 +267,52 @@ class Engine:
 
     def encode(self, domain: Domain) -> MarginalSource:
         """Return the private table as marginals, once each of its records is in the domain."""
+        return self._not_empty(self._counted(domain, self.spec.marginals(domain)))
+
+    def _counted(self, domain: Domain, marginals: Sequence[Clique]) -> MarginalSource:
+        """Return these marginals of the private table, and what else is counted with them."""
         unit = self.spec.privacy.protection.unit
         row_secret = None if unit is None else self.row_secret()
-        counted = self.spec.private.counted(domain, unit, row_secret, self.spec.marginals(domain))
-        return self._not_empty(counted)
+        return self.spec.private.counted(domain, unit, row_secret, marginals)
 
     def _not_empty(self, private: MarginalSource) -> MarginalSource:
         if self.spec.neighbours.records_public and private.records == 0:
             with private_values():
                 raise InputError("The private table has no rows: give a table that has.")
         return private
+
+    def bought(self) -> Domain:
+        """Return the domain; what it asks for is bought by draws on the private table.
+
+        Each draw counts the bins of one attribute, at an equal part of the share. The release is
+        claimed before.
+        """
+        asked = self.domain.asked
+        if asked is None:
+            return self.domain
+        self.begin(None, None)
+        draws = self.funding.draws(DOMAIN)
+        rho = rho_within(units_down(self.spec.shares[DOMAIN]) // asked.draws)
+
+        def paid(draw: Draw, counted: Callable[[], MarginalSource]) -> PaidCounts:
+            step, name, cells = draw.step, draw.attribute.name, draw.attribute.size
+            values = sigma = None
+            # A lost draw says nothing, and stays charged.
+            with suppress(LostDrawError):
+                noisy, sigma = draws.measure(
+                    step, lambda: counted().marginal((name,)), size=cells, rho=rho, subject=name
+                )
+                values = tuple(map(int, noisy))
+            call = next(one for one in draws.calls if one.step == step)
+            return PaidCounts(step, name, cells, call.rho, call.sensitivity, sigma, values)
+
+        def measure(level: Sequence[Draw]) -> list[PaidCounts]:
+            cells = Domain(tuple(one.attribute for one in level))
+            counted = cache(partial(self._counted, cells, [(name,) for name in cells.names]))
+            return [paid(one, counted) for one in level]
+
+        with private_step("buying the domain"), self.place.modes():
+            return self.domain.buy(measure)
 
     def private_side(self, domain: Domain) -> MarginalSource:
         """Return the private table for the mechanism: without values, if it reads none."""

@@ -2,7 +2,7 @@
 
 # Pydantic reads these annotations as types, so they are not postponed to strings.
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -113,6 +113,9 @@ class DomainSpec(Section):
 
     @model_validator(mode="after")
     def _one_form(self) -> Self:
+        if self.declared is not None and self.declared.bought is not None:
+            # What an earlier release bought is public: another one declares it, and pays nothing.
+            object.__setattr__(self, "declared", replace(self.declared, bought=None))
         if (self.declared is None) == (self.identify is None):
             raise SpecificationError(
                 "domain must be declared (a file or inline attributes) or {identify: public}."

@@ -28,9 +28,10 @@ from jam_dagster.keys import (
     analyses,
 )
 from jam_dagster.mechanisms.configuration import KEY, check_public
+from jam_dagster.mechanisms.context import SMALLEST_RHO
 from jam_dagster.privacy import Budget, Neighbours, Protection, ReleaseId
 from jam_dagster.privacy.ledger.release_id import canonical_digest, specification_of
-from jam_dagster.privacy.shares import EVALUATION, MECHANISM
+from jam_dagster.privacy.shares import DOMAIN, EVALUATION, MECHANISM
 from jam_dagster.release.partitions import PartitionsSpec
 from jam_dagster.release.sections import DomainSpec, MechanismSpec, with_children
 from jam_dagster.tables import (
@@ -108,6 +109,7 @@ class ReleaseSpec(Section):
             )
         self._check_sources()
         self._check_children()
+        self._check_asked()
         if self.domain.declared is not None:
             # A workload that the domain cannot serve is refused now, not after an hour's run.
             try:
@@ -220,6 +222,24 @@ class ReleaseSpec(Section):
                 " children in both, or declare the domain of the children there."
             )
 
+    def _check_asked(self) -> None:
+        """Raise if the domain asks for what cannot be bought."""
+        declared = self.domain.declared
+        if declared is None or declared.asked is None:
+            return
+        fault = (
+            "draft the domain from the public table (domain: {identify: public})"
+            if self.public is not None
+            else "declare the edges, since a release of two tables buys none yet"
+            if self.private.linked is not None
+            else ""
+        )
+        if fault:
+            raise SpecificationError(
+                f"The domain of release {self.release} has `edges: paid` in"
+                f" {min(declared.asked.bins)}: {fault}."
+            )
+
     def _check_apart(self) -> None:
         """Raise if a public table is the private one, as far as is known before a run."""
         check_apart(self.private, self.public)
@@ -296,6 +316,13 @@ class ReleaseSpec(Section):
         except SpecificationError as error:
             raise SpecificationError(f"privacy.epsilon: {error}") from None
         self.privacy.protection.check(shares[MECHANISM])
+        asked = None if self.domain.declared is None else self.domain.declared.asked
+        if asked is not None and shares.get(DOMAIN, 0.0) < SMALLEST_RHO * asked.draws:
+            raise SpecificationError(
+                f"domain: a share of {asked.share} of rho = {self.budget.rho:.3g} is too small for"
+                f" the {asked.draws} draws that `edges: paid` asks for: raise privacy.epsilon or"
+                " the domain's share, or declare edges."
+            )
         if self.evaluation_mode == "private" and EVALUATION not in shares:
             raise SpecificationError(
                 f"evaluation.share {self.evaluation.share} of rho = {self.budget.rho:.3g} is too"
@@ -310,9 +337,14 @@ class ReleaseSpec(Section):
 
     @property
     def shares(self) -> dict[str, float]:
-        """The shares of the release's rho: the mechanism's and, in mode private, evaluation's."""
+        """The shares of the release's rho: the mechanism's, and those set aside before.
+
+        Mode private measures errors by one, and a domain that asks is bought by another.
+        """
+        asked = None if self.domain.declared is None else self.domain.declared.asked
         return self.budget.shares(
-            self.evaluation.share if self.evaluation_mode == "private" else 0.0
+            self.evaluation.share if self.evaluation_mode == "private" else 0.0,
+            0.0 if asked is None else asked.share,
         )
 
     @property
@@ -329,7 +361,9 @@ class ReleaseSpec(Section):
     @property
     def reads_values(self) -> bool:
         """Whether values of the private table are looked at before the evaluation is charged."""
-        return self.domain.restricted or self.mechanism.build().reads_values
+        declared = self.domain.declared
+        asks = declared is not None and declared.asked is not None
+        return asks or self.domain.restricted or self.mechanism.build().reads_values
 
     @property
     def exact(self) -> bool:
@@ -454,7 +488,7 @@ class ReleaseSpec(Section):
             raise SpecificationError(
                 f"Release {self.release} needs its domain to be known: materialize it first."
             )
-        return self._specified(domain.digest)
+        return self._specified(domain.specified)
 
 
 def check_names(spec: ReleaseSpec) -> None:

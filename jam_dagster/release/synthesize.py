@@ -380,6 +380,8 @@ class _Steps:
         def keep(made: MadeRelease) -> None:
             self._warn(made.run.transcript.records)
             domain = made.run.model.domain
+            if domain.bought is not None:
+                domain.save(self.folder.domain)
             self.folder.write_table(made.table, domain, self.spec.dialect)
             self.folder.write_children(made.children, domain, self.spec.dialect)
             kept.append(made)

@@ -28,7 +28,7 @@ from jam_dagster.privacy import (
     rho_within,
 )
 from jam_dagster.privacy.noise.calls import COUNTS, RECORDS
-from jam_dagster.privacy.shares import EVALUATION
+from jam_dagster.privacy.shares import MECHANISM
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -179,7 +179,7 @@ def _sigmas(certificate: Certificate) -> tuple[float, float] | None:
         draw.call.scale
         for draw in certificate.draws
         if draw.call.kind == COUNTS
-        and draw.share != EVALUATION
+        and draw.share == MECHANISM
         and draw.call.subject != RECORDS
         and draw.call.scale is not None
     ]

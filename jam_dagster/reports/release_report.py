@@ -122,7 +122,7 @@ def render_report(
             transcript.neighbours,
             "" if domain.children is None else f"rows of {domain.children.link.table}",
         ),
-        budget=_budget(facts, transcript, error),
+        budget=_budget(facts, transcript, error, synthetic.domain),
         attributes=[_described(attribute) for attribute in domain.attributes],
         impossible=[one.describe(domain) for one in domain.impossible],
         constraints=described(domain, domain.constraints),
@@ -261,20 +261,22 @@ def _guarantee(facts: ReportFacts, neighbours: Neighbours, children: str) -> dic
 
 
 def _budget(
-    facts: ReportFacts, transcript: Transcript, error: WorkloadErrors | None
+    facts: ReportFacts, transcript: Transcript, error: WorkloadErrors | None, domain: Domain
 ) -> dict[str, Any]:
     """Return the use of the release's rho; the parts add up to the reservation."""
     reserved = math.fsum(facts.reserved.values())
     of_run = Spending.of(transcript)
     evaluating = 0.0 if error is None else error.rho
+    bought = 0.0 if domain.bought is None else sum(one.rho for one in domain.bought.counts)
     parts = [
+        ("Buying the bins of the domain", bought, "domain"),
         ("Measuring the number of rows", of_run.counting, "counting"),
         ("Selecting marginals", of_run.selecting, "selection"),
         ("Measuring marginals", of_run.measuring, "measurement"),
         ("Lost draws", of_run.lost, "lost"),
         ("Evaluating the tables", evaluating, "evaluation"),
     ]
-    spent = transcript.rho_spent + evaluating
+    spent = transcript.rho_spent + evaluating + bought
     parts.append(("Not spent, returned to the budget", max(0.0, reserved - spent), "returned"))
     # A part below the rounding error of the whole counts as zero.
     shown = [(name, rho, kind) for name, rho, kind in parts if rho > 1e-9 * reserved]

@@ -8,7 +8,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Context
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +20,13 @@ import numpy.typing as npt
 from jam_dagster.errors import DomainError, InputError
 from jam_dagster.tables.domain.attributes import Attribute
 from jam_dagster.tables.domain.binned import BinnedAttribute
+from jam_dagster.tables.domain.bought import (
+    Asked,
+    Measure,
+    PaidCounts,
+    asking_entry,
+    bought_attributes,
+)
 from jam_dagster.tables.domain.children import Link, child_attributes, impossible_children
 from jam_dagster.tables.domain.constraints import (
     Combinations,
@@ -80,6 +87,11 @@ class Domain:
         held to.
     children
         The children's table, if a row is a root with two of its children (see `with_children`).
+    asked
+        What is to be bought before the private table is encoded: until then attributes have bins of
+        equal width; None: nothing.
+    bought
+        How the edges were bought, if they were.
 
     Raises
     ------
@@ -96,6 +108,8 @@ class Domain:
     constraints: tuple[Constraint, ...] = ()
     repairs: tuple[Repair, ...] = ()
     children: Children | None = None
+    asked: Asked | None = None
+    bought: Bought | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attributes", tuple(self.attributes))
@@ -387,6 +401,22 @@ class Domain:
             children=Children(link, self, children),
         )
 
+    def buy(self, measure: Measure) -> Domain:
+        """Return the domain whose edges follow from paid counts.
+
+        Parameters
+        ----------
+        measure
+            Makes the draws of a level, or returns what they gave.
+
+        Returns
+        -------
+        Domain
+            With `bought`; it asks for nothing.
+        """
+        attributes, counts = bought_attributes(self, measure)
+        return replace(self, attributes=attributes, asked=None, bought=Bought(self, counts))
+
     @cached_property
     def digest(self) -> str:
         """SHA-256 of all that the domain declares, in hexadecimal.
@@ -407,8 +437,15 @@ class Domain:
         if self.children is not None:
             # Their rows are decoded by the domains of their tables.
             content["tables"] = [self.children.roots.digest, self.children.domain.digest]
+        if self.asked is not None:
+            content["asked"] = [dict(self.asked.bins), self.asked.share]
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
+
+    @property
+    def specified(self) -> str:
+        """The digest of what a release specifies: of the domain that asked, if it was bought."""
+        return self.digest if self.bought is None else self.bought.asked.digest
 
     @property
     def restricted(self) -> bool:
@@ -470,8 +507,10 @@ class Domain:
             return roots | {"children": self.children.to_dict()}
         content: dict[str, Any] = {
             "identified_from": self.identified_from,
-            "attributes": {one.name: one.to_entry() for one in self.attributes},
+            "attributes": {one.name: self._entry_of(one) for one in self.attributes},
         }
+        if self.asked is not None:
+            content["share"] = self.asked.share
         if self.impossible:
             content["impossible"] = [
                 {
@@ -487,7 +526,15 @@ class Domain:
             content["derived"] = {one.name: one.to_entry() for one in self.derived}
         if self.order:
             content["columns"] = list(self.order)
+        if self.bought is not None:
+            content["bought"] = self.bought.to_dict()
         return content
+
+    def _entry_of(self, attribute: Attribute) -> dict[str, Any]:
+        bins = {} if self.asked is None else self.asked.bins
+        if attribute.name in bins and isinstance(attribute, BinnedAttribute):
+            return asking_entry(attribute, bins[attribute.name])
+        return attribute.to_entry()
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Domain:
@@ -529,6 +576,18 @@ class Domain:
     def from_sizes(cls, sizes: Mapping[str, int]) -> Domain:
         """Build the papers' form: attribute `name` has the integer codes 0 to ``size - 1``."""
         return cls(numbered(sizes))
+
+
+@dataclass(frozen=True)
+class Bought:
+    """How a domain was bought: the domain that asked, and the counts that were paid for."""
+
+    asked: Domain
+    counts: tuple[PaidCounts, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what a domain file has under ``bought``."""
+        return {"asked": self.asked.to_dict(), "counts": [one.to_dict() for one in self.counts]}
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,13 @@ A ``unit`` declares dates, timestamps, times of day or durations; a bound counts
 
       departure: {bounds: [2013-07-01, 2013-07-31], unit: hour, every: day, zone: America/New_York}
 
+``edges: paid`` asks a release without a public table to buy the edges: at most so many ``bins``, at
+quantiles of noisy counts within a ``range``, or within all that the type can hold. ``share`` is the
+part of the release's rho that pays. The release's own domain has under ``bought`` what was counted::
+
+      income: {edges: paid, bins: 24, range: [0, 1.0e+9], decimals: 2}
+      visited: {edges: paid, unit: day}
+
 The papers' form, ``{"age": 32, "sex": 2}``, means integer codes 0 to size - 1.
 """
 
@@ -64,6 +71,7 @@ from jam_dagster.common.validation import (
 from jam_dagster.common.yaml_text import parse_yaml, write_yaml
 from jam_dagster.errors import DomainError, SourceError, SpecificationError
 from jam_dagster.tables.domain.attributes import Attribute, dtype_in
+from jam_dagster.tables.domain.bought import PAID, Asked, PaidCounts, followed, template_entry
 from jam_dagster.tables.domain.categorical import CategoricalAttribute
 from jam_dagster.tables.domain.children import linked_in
 from jam_dagster.tables.domain.constraints import constraints_from
@@ -78,7 +86,7 @@ from jam_dagster.tables.domain.times import TimeAttribute
 
 _DOMAIN_KEYS = (
     *("attributes", "impossible", "constraints", "repairs"),
-    *("derived", "columns", "identified_from", "children"),
+    *("derived", "columns", "identified_from", "children", "share", "bought"),
 )
 KINDS: dict[str, type[Attribute]] = {
     "values": CategoricalAttribute,
@@ -109,6 +117,9 @@ def domain_from_dict(content: Mapping[str, Any], domain_class: Any) -> Any:
     declared = content["attributes"]
     if not isinstance(declared, Mapping):
         raise SpecificationError("'attributes' must be a mapping of names to their declaration")
+    if content.get("bought") is not None:
+        return _bought(content, domain_class)
+    declared, asked = _asked(declared, content)
     attributes = _bounded(_attribute(str(name), entry) for name, entry in declared.items())
     written = content.get("derived") or {}
     if not isinstance(written, Mapping):
@@ -124,12 +135,49 @@ def domain_from_dict(content: Mapping[str, Any], domain_class: Any) -> Any:
         tuple(as_text("the domain", "each of 'columns'", name) for name in order),
         constraints_from(plain, "constraints", content.get("constraints")),
         constraints_from(plain, "repairs", content.get("repairs")),
+        asked=asked,
     )
     if not content.get("children"):
         return domain
     link, child = linked_in(content["children"])
     child["identified_from"] = domain.identified_from
     return domain.with_children(link, domain_from_dict(child, domain_class))
+
+
+def _asked(
+    declared: Mapping[str, Any], content: Mapping[str, Any]
+) -> tuple[dict[str, Any], Asked | None]:
+    """Return the entries without what they ask to be bought, and what that is."""
+    entries, bins = {str(name): entry for name, entry in declared.items()}, {}
+    for name, entry in entries.items():
+        if isinstance(entry, Mapping) and entry.get("edges") == PAID:
+            bins[name], entries[name] = template_entry(name, entry)
+    if not bins:
+        if content.get("share") is not None:
+            raise SpecificationError(
+                "the domain has a 'share', and no attribute with `edges: paid`"
+            )
+        return entries, None
+    share = content.get("share")
+    return entries, Asked(bins) if share is None else Asked(bins, share)
+
+
+def _bought(content: Mapping[str, Any], domain_class: Any) -> Any:
+    """Return a domain that was bought, once it follows from what was paid for."""
+    try:
+        written = content["bought"]
+        asked = domain_from_dict(written["asked"], domain_class)
+        counts = [PaidCounts.from_dict(one) for one in written["counts"]]
+    except (KeyError, TypeError, ValueError) as error:
+        raise DomainError(
+            f"the domain's part 'bought' is damaged ({type(error).__name__}): restore its file"
+        ) from None
+    domain = followed(asked, counts)
+    if domain.to_dict() != dict(content):
+        raise DomainError(
+            "the domain does not follow from the counts that were paid for: restore its file"
+        )
+    return domain
 
 
 def numbered(sizes: Mapping[str, int]) -> tuple[Attribute, ...]:

@@ -1,0 +1,444 @@
+"""Bins that are bought: edges at quantiles of noisy counts, for a domain that nobody knows.
+
+A domain file asks with ``edges: paid``. What it says else of the attribute is public, and so is the
+tree of bins that is counted: signed powers of ten and round numbers, or units of the calendar. A
+level of the tree counts all bins of an attribute with noise, and each bin that surely holds many
+records is split at round numbers for the next level. All edges follow from released counts, and so
+anybody computes them again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from jam_dagster.common.validation import as_integer, as_number
+from jam_dagster.errors import DomainError, SpecificationError
+from jam_dagster.tables.domain.attributes import Attribute
+from jam_dagster.tables.domain.binned import LARGEST_EDGE, BinnedAttribute
+from jam_dagster.tables.domain.times import TimeAttribute
+from jam_dagster.tables.domain.units import Unit
+from jam_dagster.tables.domain.values import LARGEST_INTEGER
+
+if TYPE_CHECKING:
+    from jam_dagster.tables.domain.domain import Domain
+
+PAID = "paid"
+"""What a domain file says in place of edges."""
+
+SHARE = 0.1
+"""The part of a release's rho that buys bins, if the domain file names none."""
+
+LEVELS = 4
+"""How often the bins of an attribute are counted."""
+
+_BINS = 24
+_MOST_BINS = 256
+_MOST_FLOAT = 1e300
+
+_SURE = 4.0
+"""Standard deviations of noise from which on a count is no noise: of 500, one in 60 is."""
+
+_FIRST_PARTS, _PARTS = 64, 32
+"""The most equal parts of the range, and of a bin that is split."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a domain file asks to be bought.
+
+    Attributes
+    ----------
+    bins
+        The most bins of each attribute, by name.
+    share
+        The part of the release's rho that pays for all of them, in (0, 1).
+    """
+
+    bins: Mapping[str, int]
+    share: float = SHARE
+
+    def __post_init__(self) -> None:
+        share = as_number("the domain", "share", self.share)
+        if not 0.0 < share < 1.0:
+            raise SpecificationError(
+                f"the domain's share must be above 0 and below 1, such as 0.1 for a tenth of rho,"
+                f" got {share!r}"
+            )
+
+    @property
+    def draws(self) -> int:
+        """How many draws are made, each at an equal price."""
+        return LEVELS * len(self.bins)
+
+
+@dataclass(frozen=True)
+class PaidCounts:
+    """The outcome of one draw: the noisy counts of an attribute's bins, null last; None if lost."""
+
+    step: str
+    attribute: str
+    cells: int
+    rho: float
+    sensitivity: float
+    sigma: float | None
+    values: tuple[int, ...] | None
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> PaidCounts:
+        """Return the outcome that a domain file has."""
+        values = content["values"]
+        return cls(**{**content, "values": None if values is None else tuple(map(int, values))})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the outcome as a domain file has it."""
+        return asdict(self) | {"values": None if self.values is None else list(self.values)}
+
+
+class Draw(NamedTuple):
+    """A draw that is to be made: of the cells of one attribute, with the edges of its level."""
+
+    step: str
+    attribute: BinnedAttribute
+
+
+_CALENDAR: tuple[tuple[Unit, int], ...] = (
+    *(("minute", several) for several in (1, 5, 15, 30)),
+    *(("hour", several) for several in (1, 3, 6, 12)),
+    *(("day", several) for several in (1, 2, 5, 10)),
+    *(("month", several) for several in (1, 3, 6)),
+    *(("year", several) for several in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)),
+)
+"""The units of the calendar, or how many of them, that bins of dates begin with."""
+
+Measure = Callable[[Sequence[Draw]], Sequence[PaidCounts]]
+"""Returns the outcomes of the draws of one level, in their order."""
+
+
+def bought_attributes(
+    asked: Domain, measure: Measure
+) -> tuple[tuple[Attribute, ...], tuple[PaidCounts, ...]]:
+    """Return the attributes whose edges follow from paid counts, with the counts."""
+    wanted = {} if asked.asked is None else asked.asked.bins
+    trees = {name: _Tree(_binned(asked, name), bins) for name, bins in wanted.items()}
+    counts: list[PaidCounts] = []
+    for level in range(1, LEVELS + 1):
+        if level > 1:
+            for tree in trees.values():
+                tree.split()
+        draws = [
+            Draw(f"domain-{level}/{number}", tree.level)
+            for number, tree in enumerate(trees.values(), start=1)
+        ]
+        for tree, found in zip(trees.values(), measure(draws), strict=True):
+            tree.add(found)
+            counts.append(found)
+    attributes = tuple(
+        trees[one.name].bought if one.name in trees else one for one in asked.attributes
+    )
+    return attributes, tuple(counts)
+
+
+def followed(asked: Domain, counts: Sequence[PaidCounts]) -> Domain:
+    """Return the domain that follows from counts that were released.
+
+    Raises
+    ------
+    DomainError
+        If they are not the draws that the domain asks for.
+    """
+    left = iter(counts)
+
+    def recorded(draws: Sequence[Draw]) -> list[PaidCounts]:
+        found = list(islice(left, len(draws)))
+        for one, draw in zip(found, draws, strict=False):
+            made = (one.step, one.attribute, one.cells)
+            sized = one.values is None or len(one.values) == one.cells
+            if made != (draw.step, draw.attribute.name, draw.attribute.size) or not sized:
+                raise _other_draws()
+        if len(found) < len(draws):
+            raise _other_draws()
+        return found
+
+    domain = asked.buy(recorded)
+    if next(left, None) is not None:
+        raise _other_draws()
+    return domain
+
+
+def _other_draws() -> DomainError:
+    return DomainError("the domain was bought by other draws than it asks for: restore its file")
+
+
+def _binned(domain: Domain, name: str) -> BinnedAttribute:
+    found = domain.attribute(name)
+    assert isinstance(found, BinnedAttribute)  # noqa: S101  # no other entry asks
+    return found
+
+
+class _Tree:
+    """The bins of an attribute as they are known so far: each with the counts of its levels."""
+
+    def __init__(self, attribute: BinnedAttribute, bins: int) -> None:
+        self.attribute, self.bins = attribute, bins
+        edges = (attribute.edges[0], attribute.edges[-1])
+        self.edges = [edges[0], *_round_parts(attribute, *edges, first=True), edges[-1]]
+        # The sum of the counts of each bin, and how many there are.
+        self._sums = [0.0] * (len(self.edges) - 1)
+        self._times = [0] * (len(self.edges) - 1)
+        self._sigma = 0.0
+
+    @property
+    def level(self) -> BinnedAttribute:
+        """The attribute with these bins."""
+        return _with_edges(self.attribute, self.edges)
+
+    def add(self, found: PaidCounts) -> None:
+        """Add the counts of a level; a lost one says nothing."""
+        if found.values is None or found.sigma is None:
+            return
+        self._sigma = found.sigma
+        for index in range(len(self._sums)):
+            self._sums[index] += found.values[index]
+            self._times[index] += 1
+
+    @property
+    def _means(self) -> list[float]:
+        pairs = zip(self._sums, self._times, strict=True)
+        return [total / times if times else 0.0 for total, times in pairs]
+
+    def _is_sure(self, index: int) -> bool:
+        """Whether a bin holds records beyond the noise."""
+        times = self._times[index]
+        # Squares: no root that rounds otherwise elsewhere decides.
+        mean = self._means[index]
+        return times > 0 and mean > 0.0 and mean * mean * times >= (_SURE * self._sigma) ** 2
+
+    def split(self) -> None:
+        """Split the bins that hold many records, each so that parts may be surer than noise."""
+        means = self._means
+        total = max(1.0, math.fsum(means))
+        edges, sums, times = [self.edges[0]], [], []
+        for index, (low, high) in enumerate(zip(self.edges, self.edges[1:], strict=False)):
+            inner: list[float] = []
+            if self._is_sure(index):
+                wanted = math.ceil(4.0 * self.bins * means[index] / total)
+                most = min(_PARTS, int(means[index] / (_SURE * max(self._sigma, 1e-9))), wanted)
+                inner = _round_parts(self.attribute, low, high, most) if most > 1 else []
+            if inner:
+                edges += inner
+                sums += [0.0] * (len(inner) + 1)
+                times += [0] * (len(inner) + 1)
+            else:
+                sums.append(self._sums[index])
+                times.append(self._times[index])
+            edges.append(high)
+        self.edges, self._sums, self._times = edges, sums, times
+
+    @property
+    def bought(self) -> BinnedAttribute:
+        """The attribute with edges at quantiles; as it was asked for if no bin is sure."""
+        sure = [index for index in range(len(self._sums)) if self._is_sure(index)]
+        if not sure:
+            return self.attribute
+        first, last = sure[0], sure[-1]
+        weights = [max(0.0, one) for one in self._means[first : last + 1]]
+        edges, held = [self.edges[first]], 0.0
+        left, bins = math.fsum(weights), self.bins
+        for place, weight in enumerate(weights):
+            low = self.edges[first + place]
+            target = left / bins
+            if held > 0.0 and weight >= target and bins > 1:
+                # A value that many share has a bin of its own.
+                edges.append(low)
+                left, bins, held = left - held, bins - 1, 0.0
+                target = left / bins
+            held += weight
+            if held >= target and bins > 1 and place + 1 < len(weights):
+                edges.append(self.edges[first + place + 1])
+                left, bins, held = left - held, bins - 1, 0.0
+        end = self._end(last, edges[-1])
+        made = _with_edges(self.attribute, [*edges, end])
+        return replace(made, within=self._within(made, first, weights))
+
+    def _within(
+        self, made: BinnedAttribute, first: int, weights: Sequence[float]
+    ) -> tuple[tuple[float, float, float], ...]:
+        """Return what the numbers of bins are like, by the counts of the parts of each.
+
+        A bin that spans powers of ten would be decoded to numbers that hardly anybody has.
+        """
+        low, high = self.level.bin_limits
+        entries: dict[int, list[tuple[float, float, float]]] = {}
+        for place, weight in enumerate(weights, start=first):
+            least, most = float(low[place]), min(float(high[place]), made.edges[-1])
+            if round(weight) > 0:
+                entry = least, most, float(round(weight))
+                entries.setdefault(int(made._bins_of(low[place : place + 1])[0]), []).append(entry)
+        several = (one for one in entries.values() if len(one) > 1)
+        return tuple(entry for one in several for entry in one)
+
+    def _end(self, last: int, before: float) -> float:
+        """Return the closed end of the last bin: the last value below the open one."""
+        end, attribute = self.edges[last + 1], self.attribute
+        if last + 2 == len(self.edges) or attribute.scale is None:
+            return end
+        closed = round(end * attribute.scale - 1.0) / attribute.scale
+        return closed if closed > before else end - 0.5 / attribute.scale
+
+
+def _with_edges(attribute: BinnedAttribute, edges: Sequence[float]) -> BinnedAttribute:
+    return replace(attribute, edges=tuple(edges))
+
+
+def _round_parts(
+    attribute: BinnedAttribute,
+    low: float,
+    high: float,
+    most: int = _FIRST_PARTS,
+    *,
+    first: bool = False,
+) -> list[float]:
+    """Return round numbers between two edges, which make at most so many parts of them.
+
+    The first level has the signed powers of ten, too: a range says nothing of the scale.
+    """
+    if isinstance(attribute, TimeAttribute):
+        found = _calendar_parts(attribute, low, high, most)
+    else:
+        least = 1.0 / attribute.scale if attribute.scale else 0.0
+        found = _multiples(low, high, most, least)
+        if first:
+            found = sorted({*found, *_powers(low, high, least or 1e-9)})
+    # Each part must hold a value.
+    kept: list[float] = []
+    for edge in found:
+        try:
+            _with_edges(attribute, (kept[-1] if kept else low, edge, high))
+        except DomainError:
+            continue
+        kept.append(edge)
+    return kept
+
+
+def _multiples(low: float, high: float, most: int, least: float) -> list[float]:
+    """Return the multiples of 1, 2 or 5 times a power of ten between two numbers."""
+    width = high / most - low / most
+    exponent = math.floor(math.log10(max(width, least, 1e-300))) - 1
+    while True:
+        for digit in (1, 2, 5):
+            step = digit * 10.0**exponent
+            if step >= least * (1 - 1e-9) and step >= width * (1 - 1e-9):
+                start, stop = math.floor(low / step) + 1, math.ceil(high / step)
+                if stop - start + 1 <= most:
+                    exact = (_product(number * digit, exponent) for number in range(start, stop))
+                    return [one for one in exact if low < one < high]
+        exponent += 1
+
+
+def _powers(low: float, high: float, least: float) -> Iterator[float]:
+    """Yield zero and the signed powers of ten between two numbers, from the least one on."""
+    top = max(abs(low), abs(high))
+    exponent = round(math.log10(least))
+    found = [0.0]
+    while exponent <= 300 and (power := _product(1, exponent)) < top:
+        found += [power, -power]
+        # Beyond what people count, fewer say as much.
+        exponent += 1 if exponent < 15 else 30
+    yield from (one for one in found if low < one < high)
+
+
+def _product(number: int, exponent: int) -> float:
+    """Return a number times a power of ten, rounded once."""
+    return float(number * 10**exponent) if exponent >= 0 else number / 10**-exponent
+
+
+def _calendar_parts(attribute: TimeAttribute, low: float, high: float, most: int) -> list[float]:
+    """Return the beginnings of units of the calendar between two counts of a unit.
+
+    They are of the shortest units, or so many of them, that make at most so many parts.
+    """
+    clock = attribute.clock
+    for unit, several in _CALENDAR if clock.kind == "instant" else ():
+        if not clock.nests_in(unit):
+            continue
+        start, stop = (clock.count_of_longer(unit, one) for one in (low, high))
+        # Two parts more than asked for are better than one that begins anywhere.
+        if stop - start > (most + 2) * several:
+            continue
+        # Units are counted since 1970.
+        origin = 1970 if unit == "year" else 0
+        rounds = (one for one in range(start + 1, stop + 1) if (origin + one) % several == 0)
+        found = dict.fromkeys(float(clock.first_of(unit, one)) for one in rounds)
+        inside = [one for one in found if low < one < high]
+        if inside and len(inside) <= most + 1:
+            return inside
+    return _multiples(low, high, most, 1.0)
+
+
+def template_entry(name: str, entry: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
+    """Return the most bins that an entry asks for, and the entry of what it is without a count.
+
+    Raises
+    ------
+    SpecificationError
+        If the entry is not one that asks, or lacks a range.
+    """
+    what = f"attribute {name!r}"
+    rest = {key: value for key, value in entry.items() if key not in ("edges", "range", "bins")}
+    for key in ("within", "every", "of_day", "hour_from", "bounds"):
+        if key in rest:
+            raise SpecificationError(f"{what} has `edges: paid` and {key!r}: remove one of the two")
+    if rest.get("outside", "clip") != "clip":
+        raise SpecificationError(
+            f"{what} has `edges: paid`, so no value is outside of it: remove 'outside'"
+        )
+    bins = as_integer(what, "bins", entry.get("bins", _BINS))
+    if not 2 <= bins <= _MOST_BINS:
+        raise SpecificationError(f"{what}: bins must be from 2 to {_MOST_BINS}, got {bins}")
+    given = entry.get("range")
+    if given is None:
+        given = _whole_range(what, rest)
+    if not isinstance(given, list | tuple) or len(given) != 2:
+        raise SpecificationError(f"{what}: range must be two values, got {given!r}")
+    if rest.get("integer") is True:
+        low, high = (float(as_number(what, "each of the range", one)) for one in given)
+        if math.isfinite(low) and math.isfinite(high):
+            bins = max(1, min(bins, math.floor(high) - math.ceil(low) + 1))
+    rest = {"nullable": True, "outside": "clip", **rest}
+    if rest["nullable"]:
+        rest.setdefault("unreadable", "missing")
+    return bins, {**rest, "bounds": list(given), "bins": bins}
+
+
+def _whole_range(what: str, entry: Mapping[str, Any]) -> list[Any]:
+    """Return the range of what a type can hold, the same for each table."""
+    if "unit" in entry:
+        if entry.get("dtype") == "timedelta64[us]" or "h:mm" in str(entry.get("format", "")):
+            raise SpecificationError(f"{what}: durations with `edges: paid` need a range")
+        if str(entry.get("dtype", "")).startswith("time64"):
+            return ["00:00", "23:59:59"]
+        return ["0001-01-01", "9999-12-31"]
+    if entry.get("integer") is True:
+        return [-float(LARGEST_EDGE), float(LARGEST_EDGE)]
+    if (decimals := entry.get("decimals")) is not None:
+        most = float(LARGEST_INTEGER // 10 ** as_integer(what, "decimals", decimals))
+        return [-most, most]
+    return [-_MOST_FLOAT, _MOST_FLOAT]
+
+
+def asking_entry(attribute: BinnedAttribute, bins: int) -> dict[str, Any]:
+    """Return the entry that `template_entry` reads."""
+    entry = attribute.to_entry()
+    for key in ("edges", "bounds", "bins", "outside", "nullable", "unreadable"):
+        entry.pop(key, None)
+    low, high = attribute.edges[0], attribute.edges[-1]
+    asked = {"edges": PAID, "bins": bins, "range": [*map(attribute.written, (low, high))]}
+    if not attribute.nullable:
+        entry["nullable"] = False
+    elif attribute.unreadable != "missing":
+        entry["unreadable"] = attribute.unreadable
+    return asked | entry

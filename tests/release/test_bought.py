@@ -1,0 +1,160 @@
+"""A release buys the bins that its domain asks for, by draws of a share of their own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from jam_dagster.certificates import verify
+from jam_dagster.errors import JamError, SpecificationError
+from jam_dagster.pipeline import build_synthetic_release
+from jam_dagster.privacy import Kind, Ledger
+from jam_dagster.privacy.shares import DOMAIN
+from jam_dagster.release.options import release_spec
+from jam_dagster.release.synthesize import Synthesis, SynthesisRequest, synthesize
+from jam_dagster.tables import Domain
+from jam_dagster.tables.domain.bought import LEVELS
+
+ASKED = {
+    "share": 0.3,
+    "attributes": {
+        "sex": {"values": ["f", "m"]},
+        "age": {"edges": "paid", "integer": True, "bins": 8},
+        "since": {"edges": "paid", "unit": "day", "bins": 4},
+    },
+}
+
+
+@pytest.fixture(autouse=True)
+def people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pd.DataFrame:
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {
+            "sex": rng.choice(["f", "m"], 3000),
+            "age": np.clip(rng.normal(45, 18, 3000), 0, 99).astype(int),
+            "since": pd.Timestamp("2024-01-01")
+            - pd.to_timedelta(rng.integers(0, 4000, 3000), unit="D"),
+        }
+    )
+    table.to_csv("people.csv", index=False)
+    Path("domain.yaml").write_text(yaml.safe_dump(ASKED))
+    return table
+
+
+def release(**given: Any) -> Synthesis:
+    options = {
+        "private": "people.csv",
+        "domain": "domain.yaml",
+        "epsilon": 10.0,
+        "mechanism": "independent",
+        "degree": 1,
+        "neighbours": "add_remove",
+        "dataset": "people",
+        "ledger": "ledger.db",
+        "checks": False,
+        "report": False,
+        "out": Path("out"),
+        **given,
+    }
+    return synthesize(SynthesisRequest.of(None, **options))
+
+
+def failed(path: str = "out") -> list[str]:
+    return [one.name for one in verify(Path(path), ledger=Ledger("ledger.db")) if not one.passed]
+
+
+@pytest.mark.slow
+def test_bins_are_bought_charged_certified_and_verified(people: pd.DataFrame) -> None:
+    made = release()
+
+    assert made.releasable
+    domain = Domain.load("out/domain.yaml")
+    assert domain.bought is not None
+    assert domain.specified == Domain.load("domain.yaml").digest
+    assert set(made.table["age"].dropna()) <= {*range(100)}
+    assert made.table["since"].dropna().astype(str).between("2010-01-01", "2025-12-31").all()
+    charged = [one for one in Ledger("ledger.db").events("people") if one.kind == Kind.CHARGED]
+    bought = [one for one in charged if one.share == DOMAIN]
+    assert len(bought) == 2 * LEVELS
+    assert len({one.units for one in bought}) == 1
+    # They come before the mechanism's draws.
+    assert charged[: len(bought)] == bought
+    assert failed() == []
+
+    # A repeat draws nothing, and another release of the bought domain buys nothing.
+    release()
+    Path("again.yaml").write_text(Path("out/domain.yaml").read_text())
+    assert [one for one in Ledger("ledger.db").events("people") if one.kind == Kind.CHARGED] == (
+        charged
+    )
+    spec = release_spec(None, release="r", private="people.csv", domain="again.yaml", epsilon=1.0)
+    assert DOMAIN not in spec.shares
+    assert spec.domain.declared is not None
+    assert spec.domain.declared.specified == domain.digest
+
+    # What was counted cannot be said otherwise, in whichever file.
+    content = yaml.safe_load(Path("out/domain.yaml").read_text())
+    content["bought"]["counts"][-1]["values"][-1] += 1
+    Path("out/domain.yaml").write_text(yaml.safe_dump(content))
+    assert "file: domain" in failed()
+
+
+@pytest.mark.slow
+def test_a_run_that_stops_while_it_buys_pays_nothing_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from jam_dagster.privacy.noise import exact
+
+    drawn = exact.ExactNoise.gaussian_counts
+    steps: list[str] = []
+
+    def stopping(noise: Any, counts: Any, sensitivity: float, rho: float, step: str) -> Any:
+        steps.append(step)
+        if step == "domain-3/1":
+            # The charge is durable, and its outcome is never stored.
+            raise KeyboardInterrupt
+        return drawn(noise, counts, sensitivity, rho, step)
+
+    monkeypatch.setattr(exact.ExactNoise, "gaussian_counts", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        release()
+    monkeypatch.setattr(exact.ExactNoise, "gaussian_counts", drawn)
+
+    made = release()
+
+    assert made.releasable
+    assert failed() == []
+    bought = Domain.load("out/domain.yaml").bought
+    assert bought is not None
+    assert [one.step for one in bought.counts if one.values is None] == ["domain-3/1"]
+
+
+def test_research_buys_with_seeded_noise() -> None:
+    one, _ = (release(ledger=None, noise="numpy", seed=3, out=Path(out)) for out in ("a", "b"))
+    assert not one.releasable
+    assert Path("a/domain.yaml").read_text() == Path("b/domain.yaml").read_text()
+    assert one.rho_spent <= one.rho_budget
+
+
+def test_what_cannot_be_bought_is_refused_before_anything_is_opened() -> None:
+    Path("older.csv").write_text("sex,age,since\nf,1,2020-01-01\n")
+    with pytest.raises(SpecificationError, match="draft the domain from the public"):
+        release(public="older.csv")
+    with pytest.raises(SpecificationError, match="no asset yet"):
+        build_synthetic_release(
+            release="people",
+            dataset="people",
+            private="people.csv",
+            domain="domain.yaml",
+            privacy={"epsilon": 1.0},
+        )
+    Path("little.yaml").write_text(yaml.safe_dump(ASKED | {"share": 1e-12}))
+    with pytest.raises(JamError, match="too small for the 8 draws"):
+        release(domain="little.yaml")
+    assert not Path("ledger.db").exists()

@@ -1,0 +1,199 @@
+"""Bins that are bought: edges follow from noisy counts, and from nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jam_dagster.errors import DomainError, JamError
+from jam_dagster.tables import Domain
+from jam_dagster.tables.domain.binned import BinnedAttribute
+from jam_dagster.tables.domain.bought import LEVELS, Draw, PaidCounts
+
+ASKED = Domain.from_dict(
+    {
+        "share": 0.2,
+        "attributes": {
+            "sex": {"values": ["f", "m"]},
+            "age": {"edges": "paid", "integer": True},
+            "income": {"edges": "paid", "decimals": 2, "bins": 12, "range": [0, 1e9]},
+            "weight": {"edges": "paid", "nullable": False},
+            "born": {"edges": "paid", "unit": "day", "bins": 8},
+        },
+    }
+)
+
+ROWS = 20_000
+
+
+def numbers(seed: int = 0) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    income = np.where(rng.random(ROWS) < 0.3, 0.0, rng.lognormal(10.0, 0.8, ROWS).round(2))
+    return {
+        "age": np.clip(rng.normal(45.0, 18.0, ROWS), 0, 99).round(),
+        "income": income,
+        "weight": rng.normal(75.0, 9.0, ROWS),
+        "born": rng.integers(-20_000, 11_000, ROWS).astype(float),
+    }
+
+
+class Paid:
+    """Draws with noise of a seed, which remembers what was drawn."""
+
+    def __init__(self, sigma: float, lost: Sequence[str] = (), seed: int = 0) -> None:
+        self.sigma, self.lost, self.levels = sigma, lost, [[]] * 0
+        self.rng, self.numbers = np.random.default_rng(seed), numbers(seed)
+
+    def __call__(self, draws: Sequence[Draw]) -> list[PaidCounts]:
+        self.levels.append([one.attribute.edges for one in draws])
+        return [self.counts(one.step, one.attribute) for one in draws]
+
+    def counts(self, step: str, attribute: BinnedAttribute) -> PaidCounts:
+        exact = shares(attribute, self.numbers[attribute.name]) * ROWS
+        noise = self.rng.normal(0.0, self.sigma, attribute.size)
+        cells = np.append(exact, [0.0] * attribute.nullable) + noise
+        values = None if step in self.lost else tuple(np.rint(cells).astype(int).tolist())
+        sigma = None if values is None else self.sigma
+        return PaidCounts(step, attribute.name, attribute.size, 1e-4, 2**0.5, sigma, values)
+
+
+def shares(attribute: BinnedAttribute, values: np.ndarray) -> np.ndarray:
+    return np.bincount(attribute._bins_of(values), minlength=attribute.bins) / len(values)
+
+
+def binned(domain: Domain, name: str) -> BinnedAttribute:
+    found = domain.attribute(name)
+    assert isinstance(found, BinnedAttribute)
+    return found
+
+
+def test_a_file_asks_and_is_read_again() -> None:
+    assert ASKED.asked is not None
+    assert ASKED.asked.bins == {"age": 24, "income": 12, "weight": 24, "born": 8}
+    assert ASKED.asked.draws == 4 * LEVELS
+    assert Domain.from_dict(json.loads(json.dumps(ASKED.to_dict()))) == ASKED
+    age, weight = binned(ASKED, "age"), binned(ASKED, "weight")
+    assert (age.bins, age.clip, age.nullable, age.unreadable) == (24, True, True, "missing")
+    assert not weight.nullable
+    another = replace(ASKED, asked=replace(ASKED.asked, share=0.1))
+    assert another.digest != ASKED.digest
+
+
+def test_edges_are_round_numbers_at_quantiles_of_noisy_counts() -> None:
+    paid = Paid(sigma=40.0)
+    domain = ASKED.buy(paid)
+    assert domain.asked is None
+    assert domain.specified == ASKED.digest != domain.digest
+    for name, values in paid.numbers.items():
+        attribute = binned(domain, name)
+        asked = 0 if ASKED.asked is None else ASKED.asked.bins[name]
+        assert asked - 4 <= attribute.bins <= asked
+        held = shares(attribute, values)
+        # Zero incomes are one value; no other bin holds much more than its part.
+        assert np.sort(held)[-2] < 2.5 / asked
+        assert attribute.edges[0] <= np.quantile(values, 0.01)
+        assert attribute.edges[-1] >= np.quantile(values, 0.98)
+    assert binned(domain, "income").edges[:2] == (0.0, 0.01)
+    assert all(edge % 1 == 0 for edge in binned(domain, "age").edges)
+    born = binned(domain, "born")
+    assert [str(born.written(edge))[5:] for edge in born.edges[:-1]] == ["01-01"] * born.bins
+    # Within a bin, numbers are as its parts were counted.
+    assert all(most < 200 for _, most, _ in binned(domain, "weight").within)
+
+
+def test_where_nothing_is_beyond_the_noise_the_range_stays() -> None:
+    domain = ASKED.buy(Paid(sigma=1e6))
+    for attribute, asked in zip(domain.attributes, ASKED.attributes, strict=True):
+        assert attribute == asked
+
+
+def test_the_first_bins_are_those_of_any_table() -> None:
+    first, second = Paid(sigma=40.0), Paid(sigma=40.0, seed=1)
+    ASKED.buy(first)
+    ASKED.buy(second)
+    assert first.levels[0] == second.levels[0]
+    assert first.levels[1] != second.levels[1]
+
+
+def test_a_bought_domain_follows_from_its_counts() -> None:
+    domain = ASKED.buy(Paid(sigma=40.0, lost=("domain-2/1", "domain-4/3")))
+    content = json.loads(json.dumps(domain.to_dict()))
+    assert Domain.from_dict(content) == domain
+    assert Domain.from_dict(content).digest == domain.digest
+
+    def refused(fault: str, *path: Any, value: Any) -> None:
+        changed = json.loads(json.dumps(content))
+        part = changed
+        for key in path[:-1]:
+            part = part[key]
+        part[path[-1]] = value
+        with pytest.raises(DomainError, match=fault):
+            Domain.from_dict(changed)
+
+    counts = content["bought"]["counts"]
+    refused("does not follow", "attributes", "age", "edges", 3, value=24.5)
+    refused(
+        "by other draws", "bought", "counts", 0, "values", 36, value=counts[0]["values"][36] + 9e3
+    )
+    refused("by other draws", "bought", "counts", 0, "step", value="domain-1/2")
+    refused("by other draws", "bought", "counts", 0, "cells", value=5)
+    refused("by other draws", "bought", "counts", value=counts[:-1])
+    refused("by other draws", "bought", "counts", value=[*counts, counts[-1]])
+    refused("is damaged", "bought", "counts", 0, value={"step": "domain-1/1"})
+
+
+@pytest.mark.parametrize(
+    ("entry", "fault"),
+    [
+        ({"edges": "paid", "bins": 1}, "bins must be from 2"),
+        ({"edges": "paid", "bins": 1000}, "bins must be from 2"),
+        ({"edges": "paid", "range": [0]}, "range must be two values"),
+        ({"edges": "paid", "range": [5, 1]}, "increasing"),
+        ({"edges": "paid", "bounds": [0, 1]}, "'bounds'"),
+        ({"edges": "paid", "within": [[0, 1]]}, "'within'"),
+        ({"edges": "paid", "outside": "error"}, "'outside'"),
+        ({"edges": "paid", "values": ["a"]}, "needs one of"),
+        ({"edges": "paid", "unit": "minute", "dtype": "timedelta64[us]"}, "need a range"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(entry: dict[str, Any], fault: str) -> None:
+    with pytest.raises(JamError, match=fault):
+        Domain.from_dict({"attributes": {"a": entry}})
+
+
+@pytest.mark.parametrize("share", [0, 1, -0.1, "a"])
+def test_a_share_is_a_part(share: Any) -> None:
+    asks: dict[str, Any] = {"attributes": {"a": {"edges": "paid"}}, "share": share}
+    with pytest.raises(JamError, match="share"):
+        Domain.from_dict(asks)
+    with pytest.raises(JamError, match="no attribute with `edges: paid`"):
+        Domain.from_dict({"attributes": {"a": {"values": [1]}}, "share": 0.1})
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"unit": "second", "dtype": "time64[us][pyarrow]"},
+        {"unit": "minute", "dtype": "timedelta64[us]", "range": [0, 600]},
+        {"unit": "hour", "range": ["2020-01-01", "2020-12-31"]},
+        {"unit": "year"},
+        {"integer": True, "range": [0, 1]},
+        {"range": [0.001, 0.002]},
+        {"decimals": 3, "format": "#,##0.000", "range": [-10, 10]},
+    ],
+)
+def test_every_kind_can_be_asked(entry: dict[str, Any]) -> None:
+    asked = Domain.from_dict({"attributes": {"a": {"edges": "paid", "bins": 6, **entry}}})
+    assert Domain.from_dict(asked.to_dict()) == asked
+    low, high = (binned(asked, "a").edges[place] for place in (0, -1))
+    paid = Paid(sigma=20.0)
+    rng = np.random.default_rng(3)
+    paid.numbers = {"a": low + (high - low) * rng.beta(2.0, 6.0, ROWS)}
+    domain = asked.buy(paid)
+    assert Domain.from_dict(domain.to_dict()) == domain
+    assert 1 <= binned(domain, "a").bins <= 6
