@@ -261,7 +261,7 @@ def _check_outcomes(
     errors = None
     if "errors" in files:
         errors = parse_json(read_plain(_root_of(folder, files), files["errors"].absolute()))
-    outcomes = compare_outcomes(draws, entries, run.transcript, run.model.domain, errors, content)
+    outcomes = compare_outcomes(draws, entries, run.transcript, errors, content, run.model.domain)
     if outcomes.faults:
         raise LedgerIntegrityError(
             f"no certificate was issued, because {outcomes.faults[0]}: a file of the release "

@@ -118,9 +118,9 @@ def compare_outcomes(
     draws: Sequence[PaidDraw],
     entries: Sequence[Entry],
     transcript: Transcript,
-    domain: Domain,
     errors: Mapping[str, Any] | None,
     content: str,
+    domain: Domain | None = None,
 ) -> Outcomes:
     """Compare the outcomes of draws with the digests that the ledger has of them.
 
@@ -130,6 +130,7 @@ def compare_outcomes(
 
     `errors` is the file of workload errors, if they were measured with noise and it exists.
     `content` is the digest of the run's files (see `content_of`), which the ledger must have.
+    `domain` is the run's, if its draws are among those.
     """
     digests = {(one.share, one.step): one for one in entries if one.kind == STORED}
     # The last run that was made has a digest, which covers what no draw's does.
@@ -137,7 +138,9 @@ def compare_outcomes(
     another = [one.digest for one in runs[-1:]] != [content]
     faults = ["the run is not the one that was made"] if another else []
     faults += [*_records_faults(transcript, entries), *_measurement_faults(transcript)]
-    compared, values = 0, values_of(transcript) | bought_values(domain)
+    compared, values = 0, values_of(transcript)
+    if domain is not None:
+        values |= bought_values(domain)
     made = runs[-1].seq if runs else 0
     for draw in draws:
         call, place = draw.call, (draw.share, draw.call.step)

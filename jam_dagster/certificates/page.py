@@ -17,7 +17,7 @@ _USES = {
     "exponential mechanism": ("Choosing what to measure", "selection"),
     "discrete Gaussian": ("Measuring", "measurement"),
     "Gaussian": ("Evaluating the tables", "evaluation"),
-    DOMAIN: ("Buying the bins of the domain", "domain"),
+    DOMAIN: ("Buying the domain", "counting"),
 }
 
 _FILES = {

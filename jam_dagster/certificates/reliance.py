@@ -132,7 +132,7 @@ def _payment_faults(
         yield f"the ledger {ledger.location} was never charged for it"
         return
     draws = draws_of(transcript, domain)
-    yield from compare_outcomes(draws, entries, transcript, domain, None, content).faults
+    yield from compare_outcomes(draws, entries, transcript, None, content, domain).faults
 
 
 def _is_certified(

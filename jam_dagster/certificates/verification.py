@@ -383,8 +383,9 @@ def _outcomes(held: Held) -> Finding:
         found.append(
             compare_outcomes(
                 *(certificate.draws, certificate.entries, held.transcript),
-                *(held.domain, held.errors),
+                held.errors,
                 content_of(certificate.files, restricted=certificate.domain.restricted),
+                held.domain,
             )
         )
         yield from found[0].faults

@@ -234,6 +234,15 @@ def grant(
             show_default="what is granted, or none",
         ),
     ] = None,
+    selection_delta: Annotated[
+        float | None,
+        typer.Option(
+            metavar="DELTA",
+            help="How much of delta the selections of values may have: it bounds the probability "
+            "that they publish a value of one person alone. Rho has the rest of delta.",
+            show_default="what is granted, or 0",
+        ),
+    ] = None,
     reason: Annotated[str, typer.Option(help="Written in the journal.")] = "",
     as_json: AsJson = False,
 ) -> None:
@@ -268,6 +277,7 @@ def grant(
         attempts=attempts,
         sources=sources,
         approval=cast("ApprovalName | None", approval),
+        selections=selection_delta,
         reason=reason,
     )
     print_result(

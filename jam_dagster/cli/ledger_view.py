@@ -15,11 +15,20 @@ if TYPE_CHECKING:
 def print_balance(console: Console, balance: Balance, after: int | None) -> None:
     """Print a dataset's balance, and what `after_another` returned of it."""
     from jam_dagster.privacy import describe_rho
+    from jam_dagster.privacy.accounting import UNITS_PER_DELTA
 
     period = "" if balance.period == "lifetime" else f", {balance.period}"
     title = f"{balance.dataset} (epsilon at delta {balance.delta:g}{period})"
     console.print(title, markup=False, style="italic", soft_wrap=True)
     console.print(balance_table(balance, after))
+    if balance.granted_selections:
+        parts = (balance.used_selections, balance.granted_selections)
+        used, granted = (f"{one / UNITS_PER_DELTA:g}" for one in parts)
+        console.print(
+            f"{balance.dataset}: selections of values have {used} of {granted} of its delta,"
+            f" {balance.granted_delta:g}.",
+            soft_wrap=True,
+        )
     if text := policy_text(balance.policy):
         lifetime = describe_rho(balance.lifetime_spent, balance.delta)
         console.print(
@@ -61,10 +70,15 @@ def after_another(balance: Balance, events: list[Event]) -> int | None:
 
 def balance_in_json(balance: Balance) -> dict[str, Any]:
     """Return a dataset's balance and its policy."""
+    from jam_dagster.privacy.accounting import UNITS_PER_DELTA
+
+    selections = (balance.granted_selections, balance.used_selections)
+    granted, used = (units / UNITS_PER_DELTA for units in selections)
     return {
         "dataset": balance.dataset,
         "epsilon": balance.epsilon,
-        "delta": balance.delta,
+        "delta": balance.granted_delta,
+        "selection_delta": {"granted": granted, "used": used},
         "period": balance.period,
         "policy": vars(balance.policy),
         **amounts_in_json(balance, "lifetime_spent"),

@@ -30,6 +30,9 @@ from jam_dagster.privacy.shares import DOMAIN, EVALUATION, MECHANISM
 UNITS_PER_RHO = 10**15
 """Units of the ledger in one rho."""
 
+UNITS_PER_DELTA = 10**18
+"""Units of the ledger in a delta of 1."""
+
 MAX_RHO = 9_000.0
 """The largest amount of rho that is accepted; it fits a signed 64-bit count of units."""
 
@@ -241,6 +244,44 @@ def units_down(rho: float) -> int:
     return math.floor(_exact(rho) * UNITS_PER_RHO)
 
 
+def delta_units_up(delta: float) -> int:
+    """Return a delta as its shortest digits say, in whole units of 1e-18, rounded up.
+
+    Rho has what they leave, and so a delta that is granted is rounded up, too.
+    """
+    return math.ceil(Fraction(repr(_number(delta, "delta"))) * UNITS_PER_DELTA)
+
+
+def delta_left(delta: float, units: int) -> float:
+    """Return what is left of a delta for the conversion of rho, rounded down.
+
+    A mechanism that is rho-zCDP but with a probability of ``delta_s`` is
+    ``(epsilon, delta)``-DP if rho-zCDP implies ``(epsilon, delta - delta_s)``-DP, and both amounts
+    add up over mechanisms (Bun and Steinke 2016, Definition 8.1, Lemmas 8.2 and 8.8).
+
+    Parameters
+    ----------
+    delta : float
+        In (0, 1).
+    units : int
+        ``delta_s`` in units of 1e-18.
+
+    Raises
+    ------
+    SpecificationError
+        If nothing is left.
+    """
+    if not units:
+        return delta
+    left = Fraction(repr(float(delta))) - Fraction(units, UNITS_PER_DELTA)
+    if left <= 0:
+        raise SpecificationError(
+            f"selections of values take all of delta {delta!r}, and rho needs some: give them less"
+        )
+    near = float(left)
+    return near if Fraction(near) <= left else math.nextafter(near, 0.0)
+
+
 def rho_within(units: int) -> float:
     """Return the largest float with a charge within `units`: ``units_up(rho_within(u)) <= u``.
 
@@ -295,6 +336,8 @@ class Budget:
         Positive and finite.
     delta : float
         In (0, 1); chosen without looking at the private data.
+    selections : float
+        The part of delta that selections of values have, in [0, delta); see `delta_left`.
 
     Raises
     ------
@@ -309,14 +352,24 @@ class Budget:
 
     epsilon: float
     delta: float
+    selections: float = 0.0
 
     def __post_init__(self) -> None:
+        if not _number(self.selections, "selections") >= 0.0:
+            raise SpecificationError(
+                f"the delta of selections must be 0 or more, got {self.selections!r}"
+            )
         _ = self.rho
 
     @cached_property
     def rho(self) -> float:
         """The budget in rho, rounded down (tight conversion)."""
-        return rho_from_epsilon(self.epsilon, self.delta)
+        return rho_from_epsilon(self.epsilon, self.converts_at)
+
+    @cached_property
+    def converts_at(self) -> float:
+        """The delta at which rho and epsilon are converted: what selections leave."""
+        return delta_left(check_delta(self.delta), delta_units_up(self.selections))
 
     def _repr_html_(self) -> str:
         from jam_dagster.common.notebook import card
@@ -352,8 +405,8 @@ class Budget:
             left -= Fraction(fraction) if 0.0 <= fraction < 1.0 else 1
             if left <= 0:
                 raise SpecificationError(
-                    f"the {share}'s share of the budget must be in [0, 1), and less than what is"
-                    f" left of it, got {given!r}"
+                    f"the {share}'s share of the budget must be in [0, 1), and less than the rest"
+                    f" of it, got {given!r}"
                 )
             aside[share] = math.floor(whole * Fraction(fraction))
         shares = {MECHANISM: rho_reserving(whole - sum(aside.values()))}
@@ -366,7 +419,7 @@ def describe_advantage(budget: Budget) -> str:
     >>> describe_advantage(Budget(1.0, 1e-9))
     '8.66 percentage points'
     """
-    points = 100.0 * advantage_from_rho(budget.rho)
+    points = 100.0 * min(1.0, advantage_from_rho(budget.rho) + budget.selections)
     # Three figures, rounded up.
     step = 10.0 ** (math.floor(math.log10(points)) - 2)
     return f"{math.ceil(points / step) * step:.3g} percentage points"
@@ -384,7 +437,7 @@ def describe_certainty(budget: Budget) -> str:
     '75.6%'
     """
     rho = budget.rho
-    loss = rho + 2.0 * math.sqrt(-rho * math.log(budget.delta))
+    loss = rho + 2.0 * math.sqrt(-rho * math.log(budget.converts_at))
     tenths = math.ceil(1000.0 * (1.0 + _ROUNDING) / (1.0 + math.exp(-loss)))
     return f"{min(tenths, 1000) / 10:g}%"
 

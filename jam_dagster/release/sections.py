@@ -114,7 +114,7 @@ class DomainSpec(Section):
     @model_validator(mode="after")
     def _one_form(self) -> Self:
         if self.declared is not None and self.declared.bought is not None:
-            # What an earlier release bought is public: another one declares it, and pays nothing.
+            # A domain that an earlier release bought is public: another one pays nothing for it.
             object.__setattr__(self, "declared", replace(self.declared, bought=None))
         if (self.declared is None) == (self.identify is None):
             raise SpecificationError(

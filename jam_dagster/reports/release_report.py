@@ -269,7 +269,7 @@ def _budget(
     evaluating = 0.0 if error is None else error.rho
     bought = 0.0 if domain.bought is None else sum(one.rho for one in domain.bought.counts)
     parts = [
-        ("Buying the bins of the domain", bought, "domain"),
+        ("Buying the domain", bought, "counting"),
         ("Measuring the number of rows", of_run.counting, "counting"),
         ("Selecting marginals", of_run.selecting, "selection"),
         ("Measuring marginals", of_run.measuring, "measurement"),

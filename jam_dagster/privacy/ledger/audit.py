@@ -23,7 +23,14 @@ from jam_dagster.privacy.ledger.bindings import (
 from jam_dagster.privacy.ledger.clock import time_of
 from jam_dagster.privacy.ledger.holdings import policy_of
 from jam_dagster.privacy.ledger.journal import GENESIS, Event, Kind, chain_fault
-from jam_dagster.privacy.ledger.policy import REQUIRED, Holding, Policy, mixture_fault, use
+from jam_dagster.privacy.ledger.policy import (
+    REQUIRED,
+    Holding,
+    Policy,
+    composed,
+    mixture_fault,
+    use,
+)
 from jam_dagster.privacy.ledger.release_id import ReleaseId, is_sha256
 from jam_dagster.privacy.ledger.reservation import cover_fault
 from jam_dagster.privacy.ledger.signing_keys import SIGNING_KEY_KINDS, SigningKeyAudit
@@ -103,19 +110,21 @@ class _Dataset:
                 share.spent,
                 share.reservation.protects,
                 bool(release.records),
+                selections=share.reservation.selections or 0,
             )
             for release_id, release in self.releases.items()
             for share in release.shares.values()
         ]
 
-    def totals(self, held: Sequence[Holding], at: str) -> tuple[int, int, int]:
-        """Return the granted, reserved and spent amounts with these reservations.
+    def totals(self, held: Sequence[Holding], at: str) -> tuple[int, ...]:
+        """Return the granted, reserved and spent amounts, and the deltas, with these reservations.
 
         They are added up without `balance_from`, by which a run counts: a fault in it shows as a
         difference.
         """
         used = use(self.policy, held, self.policy.period_of(at))
-        return self.grant.units, used.reserved, used.spent
+        deltas = self.grant.selections or 0, composed(self.policy, used.selections)
+        return self.grant.units, used.reserved, used.spent, *deltas
 
     def live(self) -> set[ReleaseId]:
         """Return the releases that keep others from other sources."""
@@ -156,9 +165,10 @@ def verify_journal(
     return Verification(number, previous)
 
 
-def _totals(balance: Balance) -> tuple[int, int, int]:
-    """Return the granted, reserved and spent amounts of a dataset."""
-    return balance.granted_units, balance.reserved_units, balance.spent_units
+def _totals(balance: Balance) -> tuple[int, ...]:
+    """Return the granted, reserved and spent amounts, and the deltas, of a dataset."""
+    amounts = balance.granted_units, balance.reserved_units, balance.spent_units
+    return (*amounts, balance.granted_selections, balance.used_selections)
 
 
 def _place_fault(event: Event, place: str) -> str:
@@ -235,6 +245,8 @@ class _Replay:
         used = use(policy, held, policy.period_of(event.at))
         if event.units < used.reserved + used.spent:
             return "grants less than was spent and reserved"
+        if (event.selections or 0) < composed(policy, used.selections):
+            return "grants less delta for selections than releases have"
         if fault := mixture_fault(policy, held):
             return f"grants a budget that {fault}"
         becomes = policy.newly_parallel(dataset.policy)
@@ -264,8 +276,8 @@ class _Replay:
         balance = balance_from(dataset.grant, held, event.at)
         if fault := cover_fault(balance, held, dataset.approvals, release_id, reserved):
             return fault
-        granted, kept, spent = dataset.totals(held, event.at)
-        if kept + spent > granted:
+        granted, kept, spent, deltas, selected = dataset.totals(held, event.at)
+        if kept + spent > granted or selected > deltas:
             return "reserves more than was left"
         return _source_fault(event, release_id, dataset)
 

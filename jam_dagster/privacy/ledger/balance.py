@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 import sqlalchemy as sa
 
 from jam_dagster.errors import BudgetError
-from jam_dagster.privacy.accounting import epsilon_from_rho, rho_within
+from jam_dagster.privacy.accounting import delta_left, epsilon_from_rho, rho_within
 from jam_dagster.privacy.ledger.commands import grant_command, ledger_command
 from jam_dagster.privacy.ledger.holdings import holdings, last_grant, policy_of
 from jam_dagster.privacy.ledger.journal import Event
-from jam_dagster.privacy.ledger.policy import Holding, Policy, use
+from jam_dagster.privacy.ledger.policy import Holding, Policy, composed, use
 
 _DUST_UNITS = 1000
 
@@ -31,8 +31,17 @@ class Balance:
     ----------
     dataset : str
         The protected dataset.
-    epsilon, delta : float
+    epsilon : float
         The budget as it was granted.
+    delta : float
+        The delta at which rho and epsilon are converted: as it was granted, less what selections of
+        values may have.
+    granted_delta : float
+        The delta as it was granted.
+    granted_selections : int
+        How much of it selections of values may have, in units of 1e-18.
+    selections_by_partition : mapping of str to int
+        How much of that releases of each partition have in the period.
     granted_units, reserved_units, spent_units : int
         Amounts in units of 1e-15 rho; reserved is what releases hold and have not spent.
     lifetime_spent_units : int
@@ -65,6 +74,9 @@ class Balance:
     attempts: int = DEFAULT_ATTEMPTS
     sources: str = ""
     approval: str = ""
+    granted_delta: float = 0.0
+    granted_selections: int = 0
+    selections_by_partition: Mapping[str, int] = field(default_factory=dict, repr=False)
 
     def _repr_html_(self) -> str:
         from jam_dagster.common.notebook import card
@@ -100,6 +112,18 @@ class Balance:
             return self.granted_units - self.reserved_units - self.spent_units
         used = self.used_by_partition
         return self.granted_units - used.get("", 0) - used.get(partition, 0)
+
+    @property
+    def used_selections(self) -> int:
+        """The delta that selections of all releases have together, in units of 1e-18."""
+        return composed(self.policy, self.selections_by_partition)
+
+    def remaining_selections_in(self, partition: str) -> int:
+        """Return the delta for selections that a new release of a partition can reserve."""
+        used = self.selections_by_partition
+        if not partition or not self.policy.parallel:
+            return self.granted_selections - self.used_selections
+        return self.granted_selections - used.get("", 0) - used.get(partition, 0)
 
     def remaining_units_after(self, units: int, partition: str = "") -> int:
         """Return the amount that one more release would leave; negative if it does not fit."""
@@ -146,7 +170,7 @@ class Balance:
 
 def grant_again_command(location: str, balance: Balance, **changes: object) -> str:
     """Return the command that grants a budget again with some changes, as errors quote it."""
-    given = {"epsilon": repr(balance.epsilon), "delta": repr(balance.delta), **changes}
+    given = {"epsilon": repr(balance.epsilon), "delta": repr(balance.granted_delta), **changes}
     options = {name: str(value) for name, value in given.items()}
     return ledger_command("grant", location, dataset=balance.dataset, **options, reason="REASON")
 
@@ -197,7 +221,7 @@ def balance_from(grant: Event, held: Sequence[Holding], at: str) -> Balance:
     return Balance(
         dataset=grant.dataset,
         epsilon=grant.epsilon or 0.0,
-        delta=grant.delta or 0.0,
+        delta=delta_left(grant.delta or 0.0, grant.selections or 0),
         granted_units=grant.units,
         reserved_units=now.reserved,
         spent_units=now.spent,
@@ -208,4 +232,7 @@ def balance_from(grant: Event, held: Sequence[Holding], at: str) -> Balance:
         attempts=DEFAULT_ATTEMPTS if grant.attempts is None else grant.attempts,
         sources=grant.sources,
         approval=grant.approval,
+        granted_delta=grant.delta or 0.0,
+        granted_selections=grant.selections or 0,
+        selections_by_partition=now.selections,
     )

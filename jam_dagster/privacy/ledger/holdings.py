@@ -66,7 +66,7 @@ def holdings(
         Holding(one.at, one.partition, 0, 0, counted=True, names=one.names)
         for one in read_by(connection, counted, values)
     ]
-    for *names, _, _, at, held, spent, mark, protects in rows:
+    for *names, _, _, at, held, spent, mark, protects, selections in rows:
         if at is None:
             raise LedgerIntegrityError(
                 f"the ledger holds charges of dataset {dataset!r} without a reservation; run "
@@ -80,7 +80,10 @@ def holdings(
             )
         if mark not in without:
             amounts = int(held), int(spent)
-            found.append(Holding(at, names[2], *amounts, protects, names=tuple(names)))
+            deltas = int(selections or 0)
+            found.append(
+                Holding(at, names[2], *amounts, protects, names=tuple(names), selections=deltas)
+            )
     return found
 
 
@@ -106,7 +109,7 @@ def _amounts(whole: bool) -> sa.Select[tuple[Any, ...]]:
         amounts = [(events.c.kind == kind.value, sign * events.c.units) for kind, sign in signed]
         return sa.func.sum(sa.case(*amounts, else_=0))
 
-    def reserved(column: sa.ColumnElement[str]) -> sa.ColumnElement[str | None]:
+    def reserved(column: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
         return sa.func.max(sa.case((events.c.kind == Kind.RESERVED.value, column)))
 
     account = [
@@ -120,6 +123,7 @@ def _amounts(whole: bool) -> sa.Select[tuple[Any, ...]]:
         total((Kind.CHARGED, 1)),
         reserved(events.c.hash),
         reserved(events.c.protects),
+        reserved(events.c.selections),
     ).where(events.c.dataset == sa.bindparam("dataset"), moves_an_amount())
     if not whole:
         query = query.where(events.c.seq <= sa.bindparam("through"))

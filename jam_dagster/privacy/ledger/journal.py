@@ -123,6 +123,9 @@ class Event:
     digest : str
         SHA-256 of a stored outcome, of what follows from outcomes or of a certificate, or a public
         key.
+    selections : int or None
+        How much of its delta a grant, or a reservation, has for selections of values, in units of
+        1e-18; None: nothing.
     attempts : int or None
         How many attempts to open private data may fail in a period, from a grant.
     sources : str
@@ -159,6 +162,7 @@ class Event:
     source: str = ""
     digest: str = ""
     attempts: int | None = None
+    selections: int | None = None
     sources: str = ""
     approval: str = ""
     previous: str = GENESIS

@@ -16,7 +16,13 @@ from typing import Any
 import sqlalchemy as sa
 
 from jam_dagster.errors import BudgetError
-from jam_dagster.privacy.accounting import Budget, rho_reserving, units_down
+from jam_dagster.privacy.accounting import (
+    UNITS_PER_DELTA,
+    Budget,
+    delta_units_up,
+    rho_reserving,
+    units_down,
+)
 from jam_dagster.privacy.ledger.approval import (
     approvals_of,
     has_reserved,
@@ -176,6 +182,7 @@ class Ledger(LedgerReader):
         attempts: int | None = None,
         sources: str | None = None,
         approval: ApprovalName | None = None,
+        selections: float | None = None,
         reason: str = "",
         by_definitions: bool = False,
     ) -> Balance:
@@ -203,6 +210,9 @@ class Ledger(LedgerReader):
         approval : {"none", "required"}, optional
             Whether releases wait for `approve` before they reserve. `attempts`, `sources` and
             `approval` keep their granted value if they are not given; at first 3, "" and "none".
+        selections : float, optional
+            How much of delta selections of values may have, in [0, delta); the rest converts rho.
+            If it is not given, it stays as it is granted, at first 0.
         reason : str
             Written in the journal with the user's name.
         by_definitions : bool
@@ -221,7 +231,8 @@ class Ledger(LedgerReader):
         check_name(reason, "the reason", required=False)
         check_attempts(attempts)
         check_sources(sources or "")
-        granted = units_down(Budget(epsilon, delta).rho)
+        # An error of these alone comes before anything is made.
+        _ = Budget(epsilon, delta, selections or 0.0)
         waits = None if approval is None else check_approval(approval)
         self._backend.create()
         self._backend.upgrade()
@@ -242,16 +253,20 @@ class Ledger(LedgerReader):
                 at = instant(self._clock())
             if policy is None:
                 policy = Policy() if before is None else before.policy
+            held = 0 if before is None else before.granted_selections
+            deltas = held if selections is None else delta_units_up(selections)
+            granted = units_down(Budget(epsilon, delta, deltas / UNITS_PER_DELTA).rho)
             if before is not None:
                 attempts = before.attempts if attempts is None else attempts
                 sources = before.sources if sources is None else sources
                 waits = before.approval if waits is None else waits
-                same = (before.epsilon, before.delta, before.policy) == (epsilon, delta, policy)
+                stated = before.epsilon, before.granted_delta, before.policy
+                same = stated == (epsilon, delta, policy) and held == deltas
                 opened = (before.attempts, before.sources, before.approval)
                 if same and opened == (attempts, sources, waits) and not put_right:
                     return before
                 check_granted(
-                    *(connection, self.location, before, granted, policy, delta),
+                    *(connection, self.location, before, granted, policy, delta, deltas),
                     sources=sources,
                     at=at,
                 )
@@ -267,6 +282,7 @@ class Ledger(LedgerReader):
                 delta=float(delta),
                 **vars(policy),
                 attempts=attempts,
+                selections=deltas or None,
                 sources=sources or "",
                 approval=waits or "",
                 reason=reason,
@@ -480,6 +496,7 @@ class Ledger(LedgerReader):
         source: SourceBinding | None = None,
         run_id: str = "",
         takes_over: Collection[ReleaseId] = (),
+        selections: Mapping[str, float] | None = None,
     ) -> Reservation:
         """Reserve the whole price of a release, or return its earlier reservation.
 
@@ -503,13 +520,17 @@ class Ledger(LedgerReader):
             Written in the journal with the user's name.
         takes_over : collection of ReleaseId
             Other releases of the dataset whose uncharged reservations are returned and closed too.
+        selections : mapping of str to float, optional
+            The delta that a share has for selections of values, of those that select any. It counts
+            as a whole, unless the share ends without a charge.
 
         Raises
         ------
         SpecificationError
             If a share is not a positive amount, or the release was opened with other shares.
         BudgetExceededError
-            If the shares do not fit into the remaining budget; nothing is reserved.
+            If the shares, or the delta of selections, do not fit into the remaining budget; nothing
+            is reserved.
         SourceBindingError
             If the release is bound to another source; or if single records are protected under
             replace-one neighbours, and other releases of its dataset and partition are bound to
@@ -524,7 +545,9 @@ class Ledger(LedgerReader):
         units = share_units(shares)
         check_name(run_id, "the run id", required=False)
         with self._backend.writing() as connection:
-            at, opening = self._plan(connection, release_id, units, neighbours, source, takes_over)
+            at, opening = self._plan(
+                connection, release_id, units, neighbours, source, takes_over, selections
+            )
             opening.write(connection, release_id, at=at, run_id=run_id)
         reserved = {share: rho_reserving(amount) for share, amount in opening.units.items()}
         return Reservation(self._backend, release_id, reserved, run_id, self._clock)
@@ -537,6 +560,7 @@ class Ledger(LedgerReader):
         neighbours: Neighbours = REPLACE_ONE,
         source: SourceBinding | None = None,
         takes_over: Collection[ReleaseId] = (),
+        selections: Mapping[str, float] | None = None,
     ) -> None:
         """Raise the errors of `open_release`, and write nothing.
 
@@ -547,7 +571,7 @@ class Ledger(LedgerReader):
         """
         units = share_units(shares)
         with self._backend.reading() as connection:
-            self._plan(connection, release_id, units, neighbours, source, takes_over)
+            self._plan(connection, release_id, units, neighbours, source, takes_over, selections)
 
     def _plan(
         self,
@@ -557,10 +581,13 @@ class Ledger(LedgerReader):
         neighbours: Neighbours,
         source: SourceBinding | None,
         takes_over: Collection[ReleaseId],
+        selections: Mapping[str, float] | None,
     ) -> tuple[str, Opening]:
         at = ledger_time(connection, self._clock)
+        deltas = {share: delta_units_up(delta) for share, delta in (selections or {}).items()}
         opening = plan_opening(
-            connection, self.location, release_id, units, at, neighbours, source, takes_over
+            *(connection, self.location, release_id, units, at, neighbours, source, takes_over),
+            selections={share: units for share, units in deltas.items() if units},
         )
         late = clock_fault(connection, self._clock, self.location)
         # An existing reservation keeps its period, whatever the time.

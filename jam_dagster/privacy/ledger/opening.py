@@ -10,9 +10,17 @@ import sqlalchemy as sa
 
 from jam_dagster.errors import BudgetError, BudgetExceededError, SpecificationError
 from jam_dagster.privacy.account import shortfall
-from jam_dagster.privacy.accounting import check_rho, describe_rho, rho_within, units_down, units_up
+from jam_dagster.privacy.accounting import (
+    UNITS_PER_DELTA,
+    check_rho,
+    delta_units_up,
+    describe_rho,
+    rho_within,
+    units_down,
+    units_up,
+)
 from jam_dagster.privacy.ledger.approval import check_approved
-from jam_dagster.privacy.ledger.balance import Balance, known_balance
+from jam_dagster.privacy.ledger.balance import Balance, grant_again_command, known_balance
 from jam_dagster.privacy.ledger.bindings import (
     bindings,
     check_binding,
@@ -37,7 +45,14 @@ from jam_dagster.privacy.ledger.journal import (
     of_release,
     read,
 )
-from jam_dagster.privacy.ledger.policy import IN_ALL_TABLES, Holding, Policy, mixture_fault, use
+from jam_dagster.privacy.ledger.policy import (
+    IN_ALL_TABLES,
+    Holding,
+    Policy,
+    composed,
+    mixture_fault,
+    use,
+)
 from jam_dagster.privacy.ledger.release_id import ReleaseId, check_name, id_fields
 from jam_dagster.privacy.ledger.reservation import close_share, counted
 from jam_dagster.privacy.ledger.source_binding import SourceBinding
@@ -56,13 +71,15 @@ _RELEASE = ("dataset", "release", "partition", "edition")
 class Opening:
     """The plan of opening a release.
 
-    Amounts are in units of 1e-15 rho. `there` says that it is open already, or has been charged or
-    has published the number of records: nothing is written then. `superseded` has the uncharged
-    reservations of the same release under other specifications.
+    Amounts are in units of 1e-15 rho, and `selections` in units of 1e-18 delta. `there` says that
+    it is open already, or has been charged or has published the number of records: nothing is
+    written then. `superseded` has the uncharged reservations of the same release under other
+    specifications.
     """
 
     units: Mapping[str, int]
     there: bool
+    selections: Mapping[str, int] = field(default_factory=dict)
     number: str = ""
     counts_in: str = ""
     protects: str = ""
@@ -86,6 +103,7 @@ class Opening:
                 **id_fields(release_id),
                 share=share,
                 units=amount,
+                selections=self.selections.get(share),
                 counts_in=self.counts_in,
                 opening=self.number,
                 protects=self.protects,
@@ -118,6 +136,7 @@ def plan_opening(
     neighbours: Neighbours = REPLACE_ONE,
     source: SourceBinding | None = None,
     takes_over: Collection[ReleaseId] = (),
+    selections: Mapping[str, int] | None = None,
 ) -> Opening:
     """Return the plan of opening a release; write nothing.
 
@@ -125,9 +144,10 @@ def plan_opening(
     published the number of records, is returned unchanged. An open reservation of the same release
     under another specification is superseded if it is neither, and so are those in `takes_over`.
 
-    `units` are the requested amounts by share. Other shares than before are a `SpecificationError`,
-    and what does not fit, is not approved, is bound elsewhere or protects other neighbours is a
-    `BudgetError` of its own class.
+    `units` are the requested amounts by share, and `selections` the delta that selections of values
+    have, in units of 1e-18, of those shares that select any. Other shares than before are a
+    `SpecificationError`, and what does not fit, is not approved, is bound elsewhere or protects
+    other neighbours is a `BudgetError` of its own class.
     """
     check_not_moved(connection)
     same = sa.and_(*(events.c[name] == getattr(release_id, name) for name in _RELEASE))
@@ -143,6 +163,12 @@ def plan_opening(
     if release_id in begun or release.spent or not release.closed:
         reserved = {share: state.reserved for share, state in release.shares.items()}
         _check_shares(release_id, reserved, units)
+        deltas = {share: state.reservation.selections for share, state in release.shares.items()}
+        if {share: delta for share, delta in deltas.items() if delta} != (selections or {}):
+            raise SpecificationError(
+                f"{release_id} of dataset {release_id.dataset!r} was opened with another delta for"
+                " selections of values; give it a new edition to reserve again"
+            )
         balance = known_balance(connection, location, release_id.dataset, at)
         # If it is not bound, it will be once its data are opened.
         check_binding(connection, location, balance, release_id, source, neighbours, there=True)
@@ -159,6 +185,7 @@ def plan_opening(
     }
     balance = known_balance(connection, location, release_id.dataset, at, without=freed)
     _check_fit(connection, balance, location, release_id, units, spent_before=spent_before)
+    _check_selections(balance, location, release_id, sum((selections or {}).values()))
     requested = Holding(at, release_id.partition, sum(units.values()), 0, neighbours.code)
     _check_mixture(
         release_id, balance, [*holdings(connection, release_id.dataset, without=freed), requested]
@@ -169,6 +196,7 @@ def plan_opening(
     return Opening(
         units,
         there=False,
+        selections=selections or {},
         number=str(opened + 1) if opened else "",
         counts_in=balance.policy.period_of(at),
         protects=neighbours.code,
@@ -231,6 +259,26 @@ def _check_fit(
     )
 
 
+def _check_selections(balance: Balance, location: str, release_id: ReleaseId, asked: int) -> None:
+    """Raise unless the grant has so much delta left for selections of values."""
+    if asked <= balance.remaining_selections_in(release_id.partition):
+        return
+    used, granted = balance.used_selections, balance.granted_selections
+    again = grant_again_command(location, balance, **{"selection-delta": _delta(used + asked)})
+    held = f"{_delta(granted)}, of which {_delta(used)} is taken" if granted else "none"
+    raise BudgetExceededError(
+        f"{release_id} selects values of private columns, which takes {_delta(asked)} of the delta"
+        f" of dataset {release_id.dataset!r}. Its grant gives selections {held}. Declare the values"
+        f" or let the officer grant more, which leaves less delta for rho: {again}"
+    )
+
+
+def _delta(units: int) -> str:
+    """Return a delta as a command takes it: it is worth at least these units."""
+    short, exact = f"{units / UNITS_PER_DELTA:g}", repr(units / UNITS_PER_DELTA)
+    return short if delta_units_up(float(short)) >= units else exact
+
+
 def check_granted(
     connection: sa.Connection,
     location: str,
@@ -238,6 +286,7 @@ def check_granted(
     granted: int,
     policy: Policy,
     delta: float,
+    selections: int,
     sources: str,
     at: str,
 ) -> None:
@@ -258,6 +307,12 @@ def check_granted(
             f"{_or_name_table(location, before.dataset, live)}"
         )
     used = use(policy, held, policy.period_of(at))
+    if selections < composed(policy, used.selections):
+        raise BudgetError(
+            f"the budget of dataset {before.dataset!r} cannot be granted: selections of values"
+            f" have {_delta(composed(policy, used.selections))} of its delta; grant them at least"
+            " so much (--selection-delta)"
+        )
     if granted < used.spent + used.reserved:
         raise BudgetError(
             f"the budget of dataset {before.dataset!r} cannot be lowered to "

@@ -149,7 +149,8 @@ class Holding:
 
     `held` and `spent` are in units of 1e-15 rho; charges count in the period of `at`. `counted`
     says that its release has published the number of records. `names` are the parts of that
-    release's id after the dataset.
+    release's id after the dataset. `selections` is the delta, in units of 1e-18, that it has for
+    selections of values: it counts until a reservation without a charge has ended.
     """
 
     at: str
@@ -159,6 +160,7 @@ class Holding:
     protects: str = ""
     counted: bool = False
     names: tuple[str, ...] = ()
+    selections: int = 0
 
     @property
     def counts(self) -> bool:
@@ -171,12 +173,13 @@ class Use:
     """The totals of a dataset's reservations under a policy, in units of 1e-15 rho.
 
     `reserved` is what is reserved beyond the charges. `by_partition` has both; ``""`` is for
-    unpartitioned releases.
+    unpartitioned releases. `selections` is delta by partition, in units of 1e-18.
     """
 
     spent: int
     reserved: int
     by_partition: Mapping[str, int]
+    selections: Mapping[str, int]
 
 
 def use(policy: Policy, holdings: Iterable[Holding], period: str | None = None) -> Use:
@@ -186,12 +189,15 @@ def use(policy: Policy, holdings: Iterable[Holding], period: str | None = None) 
     """
     spent: dict[str, int] = {}
     used: dict[str, int] = {}
+    deltas: dict[str, int] = {}
     for one in holdings:
         if period is None or policy.period_of(one.at) == period:
+            if one.held or one.spent:
+                deltas[one.partition] = deltas.get(one.partition, 0) + one.selections
             spent[one.partition] = spent.get(one.partition, 0) + one.spent
             used[one.partition] = used.get(one.partition, 0) + one.spent + one.held
     all_spent = composed(policy, spent)
-    return Use(all_spent, composed(policy, used) - all_spent, used)
+    return Use(all_spent, composed(policy, used) - all_spent, used, deltas)
 
 
 def mixture_fault(policy: Policy, holdings: Iterable[Holding]) -> str:

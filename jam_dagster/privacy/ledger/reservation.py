@@ -17,7 +17,7 @@ from jam_dagster.errors import (
     SpecificationError,
 )
 from jam_dagster.privacy.account import check_charge
-from jam_dagster.privacy.accounting import check_rho, rho_within, units_up
+from jam_dagster.privacy.accounting import check_rho, delta_left, rho_within, units_up
 from jam_dagster.privacy.ledger.approval import Approvals, approvals_of
 from jam_dagster.privacy.ledger.backend import LedgerBackend
 from jam_dagster.privacy.ledger.balance import Balance, balance_of
@@ -233,7 +233,9 @@ class LedgerAccount:
                 already=step in state.charges,
                 closed=state.closed,
                 account=f"share {self.share!r} of {release_id}",
-                delta=None if grant is None else grant.delta,
+                delta=None
+                if grant is None
+                else delta_left(grant.delta or 0.0, grant.selections or 0),
             )
             self.reservation._check_covered(connection, view)
             self._write(connection, view, Kind.CHARGED, units=units, step=step)
@@ -484,6 +486,8 @@ def cover_fault(
         return "is of a dataset that was granted nothing"
     if balance.remaining_units < 0:
         return "is of more than the grant had left"
+    if balance.used_selections > balance.granted_selections:
+        return "has more delta for selections than the grant had left"
     if any(one.counts_in != balance.policy.period_of(one.at) for one in reserved):
         return "counts in another period than its own"
     if fault := mixture_fault(balance.policy, held):

@@ -1,6 +1,6 @@
 """Bins that are bought: edges at quantiles of noisy counts, for a domain that nobody knows.
 
-A domain file asks with ``edges: paid``. What it says else of the attribute is public, and so is the
+A domain file asks with ``edges: paid``. The rest of the attribute's entry is public, and so is the
 tree of bins that is counted: signed powers of ten and round numbers, or units of the calendar. A
 level of the tree counts all bins of an attribute with noise, and each bin that surely holds many
 records is split at round numbers for the next level. All edges follow from released counts, and so
@@ -12,8 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from jam_dagster.common.validation import as_integer, as_number
 from jam_dagster.errors import DomainError, SpecificationError
@@ -23,11 +22,8 @@ from jam_dagster.tables.domain.times import TimeAttribute
 from jam_dagster.tables.domain.units import Unit
 from jam_dagster.tables.domain.values import LARGEST_INTEGER
 
-if TYPE_CHECKING:
-    from jam_dagster.tables.domain.domain import Domain
-
 PAID = "paid"
-"""What a domain file says in place of edges."""
+"""A domain file has it in place of edges."""
 
 SHARE = 0.1
 """The part of a release's rho that buys bins, if the domain file names none."""
@@ -48,7 +44,7 @@ _FIRST_PARTS, _PARTS = 64, 32
 
 @dataclass(frozen=True)
 class Asked:
-    """What a domain file asks to be bought.
+    """The attributes of a domain file whose edges are to be bought.
 
     Attributes
     ----------
@@ -119,11 +115,14 @@ Measure = Callable[[Sequence[Draw]], Sequence[PaidCounts]]
 
 
 def bought_attributes(
-    asked: Domain, measure: Measure
+    attributes: Sequence[Attribute], asked: Asked, measure: Measure
 ) -> tuple[tuple[Attribute, ...], tuple[PaidCounts, ...]]:
-    """Return the attributes whose edges follow from paid counts, with the counts."""
-    wanted = {} if asked.asked is None else asked.asked.bins
-    trees = {name: _Tree(_binned(asked, name), bins) for name, bins in wanted.items()}
+    """Return the attributes, with edges that follow from paid counts, and the counts."""
+    trees = {
+        one.name: _Tree(one, asked.bins[one.name])
+        for one in attributes
+        if one.name in asked.bins and isinstance(one, BinnedAttribute)
+    }
     counts: list[PaidCounts] = []
     for level in range(1, LEVELS + 1):
         if level > 1:
@@ -136,47 +135,41 @@ def bought_attributes(
         for tree, found in zip(trees.values(), measure(draws), strict=True):
             tree.add(found)
             counts.append(found)
-    attributes = tuple(
-        trees[one.name].bought if one.name in trees else one for one in asked.attributes
-    )
-    return attributes, tuple(counts)
+    bought = (trees[one.name].bought if one.name in trees else one for one in attributes)
+    return tuple(bought), tuple(counts)
 
 
-def followed(asked: Domain, counts: Sequence[PaidCounts]) -> Domain:
-    """Return the domain that follows from counts that were released.
+class Recorded:
+    """Counts that were released, in place of draws.
 
     Raises
     ------
     DomainError
-        If they are not the draws that the domain asks for.
+        When it is called, or ends, if they are not the draws that are asked for.
     """
-    left = iter(counts)
 
-    def recorded(draws: Sequence[Draw]) -> list[PaidCounts]:
-        found = list(islice(left, len(draws)))
-        for one, draw in zip(found, draws, strict=False):
-            made = (one.step, one.attribute, one.cells)
-            sized = one.values is None or len(one.values) == one.cells
-            if made != (draw.step, draw.attribute.name, draw.attribute.size) or not sized:
-                raise _other_draws()
-        if len(found) < len(draws):
+    def __init__(self, counts: Sequence[PaidCounts]) -> None:
+        self._left = list(counts)
+
+    def __call__(self, draws: Sequence[Draw]) -> list[PaidCounts]:
+        """Return the outcomes of a level."""
+        found, self._left = self._left[: len(draws)], self._left[len(draws) :]
+        drawn = [(one.step, one.attribute, one.cells) for one in found]
+        wanted = [(one.step, one.attribute.name, one.attribute.size) for one in draws]
+        if drawn != wanted or any(
+            one.values is not None and len(one.values) != one.cells for one in found
+        ):
             raise _other_draws()
         return found
 
-    domain = asked.buy(recorded)
-    if next(left, None) is not None:
-        raise _other_draws()
-    return domain
+    def end(self) -> None:
+        """Raise if there are more."""
+        if self._left:
+            raise _other_draws()
 
 
 def _other_draws() -> DomainError:
     return DomainError("the domain was bought by other draws than it asks for: restore its file")
-
-
-def _binned(domain: Domain, name: str) -> BinnedAttribute:
-    found = domain.attribute(name)
-    assert isinstance(found, BinnedAttribute)  # noqa: S101  # no other entry asks
-    return found
 
 
 class _Tree:

@@ -412,9 +412,11 @@ class Domain:
         Returns
         -------
         Domain
-            With `bought`; it asks for nothing.
+            With `bought`; it asks for nothing. This one if it asks for nothing itself.
         """
-        attributes, counts = bought_attributes(self, measure)
+        if self.asked is None:
+            return self
+        attributes, counts = bought_attributes(self.attributes, self.asked, measure)
         return replace(self, attributes=attributes, asked=None, bought=Bought(self, counts))
 
     @cached_property

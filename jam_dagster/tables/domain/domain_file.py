@@ -42,7 +42,7 @@ A ``unit`` declares dates, timestamps, times of day or durations; a bound counts
 
 ``edges: paid`` asks a release without a public table to buy the edges: at most so many ``bins``, at
 quantiles of noisy counts within a ``range``, or within all that the type can hold. ``share`` is the
-part of the release's rho that pays. The release's own domain has under ``bought`` what was counted::
+part of the release's rho that pays. The domain of a release has under ``bought`` what was counted::
 
       income: {edges: paid, bins: 24, range: [0, 1.0e+9], decimals: 2}
       visited: {edges: paid, unit: day}
@@ -71,7 +71,7 @@ from jam_dagster.common.validation import (
 from jam_dagster.common.yaml_text import parse_yaml, write_yaml
 from jam_dagster.errors import DomainError, SourceError, SpecificationError
 from jam_dagster.tables.domain.attributes import Attribute, dtype_in
-from jam_dagster.tables.domain.bought import PAID, Asked, PaidCounts, followed, template_entry
+from jam_dagster.tables.domain.bought import PAID, Asked, PaidCounts, Recorded, template_entry
 from jam_dagster.tables.domain.categorical import CategoricalAttribute
 from jam_dagster.tables.domain.children import linked_in
 from jam_dagster.tables.domain.constraints import constraints_from
@@ -172,7 +172,9 @@ def _bought(content: Mapping[str, Any], domain_class: Any) -> Any:
         raise DomainError(
             f"the domain's part 'bought' is damaged ({type(error).__name__}): restore its file"
         ) from None
-    domain = followed(asked, counts)
+    recorded = Recorded(counts)
+    domain = asked.buy(recorded)
+    recorded.end()
     if domain.to_dict() != dict(content):
         raise DomainError(
             "the domain does not follow from the counts that were paid for: restore its file"

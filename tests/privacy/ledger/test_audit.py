@@ -88,6 +88,7 @@ class Sums:
 
     def __init__(self, granted=0, reserved=0, spent=0):
         self.granted_units, self.reserved_units, self.spent_units = granted, reserved, spent
+        self.granted_selections = self.used_selections = 0
 
 
 NOW = "2026-11-01T12:00:00+00:00"

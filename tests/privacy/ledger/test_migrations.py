@@ -19,8 +19,8 @@ from jam_dagster.privacy.ledger.postgres import SCHEMA
 @pytest.mark.parametrize(
     ("revision", "message"),
     [
-        (1, "has version 1, this package reads version 4; only the unpublished jam-dagster that"),
-        (5, "has version 5, this package reads version 4; install the version of jam-dagster that"),
+        (1, "has version 1, this package reads version 5; only the unpublished jam-dagster that"),
+        (6, "has version 6, this package reads version 5; install the version of jam-dagster that"),
     ],
 )
 def test_a_ledger_of_another_version_is_refused_and_stays_as_it_is(each_url, revision, message):
@@ -44,7 +44,7 @@ def test_a_ledger_of_another_version_is_refused_and_stays_as_it_is(each_url, rev
 
 
 def test_a_ledger_before_a_later_revision_is_to_be_upgraded(monkeypatch):
-    monkeypatch.setattr(migrations, "REVISION", "0005")
+    monkeypatch.setattr(migrations, "REVISION", "0006")
     fault = migrations.version_fault("ledger.db", migrations.BASELINE)
     assert "run `jam-dagster ledger upgrade --ledger ledger.db`" in fault
 

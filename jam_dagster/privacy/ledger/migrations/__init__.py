@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from jam_dagster.privacy.ledger.commands import ledger_command
 
-BASELINE = "0004"
+BASELINE = "0005"
 """The revision of version 0.2.0; what came before was never published."""
 
 REVISION = BASELINE

@@ -41,6 +41,7 @@ CREATE TABLE events (
     approval TEXT DEFAULT '' NOT NULL,
     records TEXT DEFAULT '' NOT NULL,
     attempts {whole},
+    selections {whole},
     PRIMARY KEY (seq),
     CONSTRAINT units_not_negative CHECK (units >= 0),
     UNIQUE (previous),
