@@ -68,8 +68,8 @@ CSV too), or a mapping with one of the keys below and what else belongs to it.
 
 MECHANISMS_SECTION = """## Mechanisms
 
-`mechanism` is the name of a mechanism, or a mapping of `name` (by default `tilt` with a public
-table, `aim` without) and settings. What is left out is as below. `jam-dagster mechanisms` prints
+`mechanism` is the name of a mechanism, or a mapping of `name` (by default `tilt`, with a public
+table and without) and settings. What is left out is as below. `jam-dagster mechanisms` prints
 the same.
 """
 

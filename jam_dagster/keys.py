@@ -475,12 +475,12 @@ class SpecificationKeys(_Keys):
             Panel.MECHANISM,
             metavar="NAME",
             kind=str,
-            shown="tilt with a public table, aim without",
+            shown="tilt, with a public table and without",
         ),
     ] = Field(
         default=None,
         description="the mechanism, one that `jam-dagster mechanisms` lists: its name, or a mapping"
-        " of name and settings; by default `tilt` with a public table, `aim` without",
+        " of name and settings; by default `tilt`, with a public table and without",
         examples=["aim", {"name": "jam_pgm", "rounds": 10}],
     )
     workload: WorkloadSpec = Field(

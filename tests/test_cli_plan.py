@@ -16,6 +16,7 @@ import pytest
 
 from jam_dagster.errors import InputError
 from jam_dagster.privacy import Budget, Ledger, ReleaseId
+from jam_dagster.release.sections import MechanismSpec
 from jam_dagster.trials import planner
 from tests.cli_bench import RELEASE, Run, definition, lines, synthesize
 
@@ -37,7 +38,7 @@ PAID = ("--ledger", "ledger.db", "--dataset", "people")
 @pytest.fixture(autouse=True)
 def _one_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let others than the mechanism asked for take no time."""
-    monkeypatch.setattr(planner, "compared", lambda: ("public_prior",))
+    monkeypatch.setattr(planner, "compared", lambda: [MechanismSpec("public_prior")])
 
 
 def files() -> dict[str, str]:
@@ -106,7 +107,8 @@ def test_a_plan_prints_what_is_to_be_known(run: Run) -> None:
         "people in ",
         "Simulated error (2 seeds",
         "Mechanisms at epsilon 1",
-        "TILT where there is a public table",
+        "JAM-PGM (rounds = 2, ",
+        "TILT with a public table and without",
         "the release pays where the private table",
         "Limits of this plan",
     ):

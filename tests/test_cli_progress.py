@@ -52,7 +52,7 @@ def shown(done: int, *, terminal: bool, rounds: int | None = ROUNDS) -> str:
         file=screen, force_terminal=terminal, color_system=None, width=200, markup=False
     )
     with progress(console) as shows:
-        shows.on_start(rounds)
+        shows.on_start("AIM", rounds)
         shows.on_stage("mechanism")
         for index in range(done):
             shows.on_round(a_round(index, 60.0 * (index + 1)))
@@ -107,9 +107,10 @@ def test_a_terminal_shows_the_time_left() -> None:
 def test_a_file_gets_a_line_a_round() -> None:
     lines = shown(4, terminal=False).splitlines()
 
-    assert [line.split(":")[0] for line in lines] == [f"round {n}/10" for n in range(1, 5)]
+    rounds = [f"round {n}/10" for n in range(1, 5)]
+    assert [line.split(":")[0] for line in lines] == ["AIM", *rounds]
     # Of a mechanism whose rounds the data decide.
-    assert shown(1, terminal=False, rounds=None).startswith("round 1: ")
+    assert shown(1, terminal=False, rounds=None).startswith("AIM\nround 1: ")
 
 
 @pytest.mark.parametrize("terminal", [True, False])

@@ -24,6 +24,8 @@ from jam_dagster.common.yaml_text import parse_yaml
 from jam_dagster.errors import DomainError, InputError, JamError
 from jam_dagster.mechanisms import Model, Transcript, load_model
 from jam_dagster.mechanisms.loops.rows import release_rows
+from jam_dagster.mechanisms.loops.settings import recorded_settings
+from jam_dagster.mechanisms.registry import find_mechanism
 from jam_dagster.tables import Domain, MarginalSource, PublicSources, Workload
 from jam_dagster.tables.codes.table import counts_or_codes
 from jam_dagster.tables.sources.public import encode_public, read_public
@@ -176,10 +178,21 @@ class Held:
             counts = (chunk.counts or chunk.codes for chunk in chunks)
             return counts_or_codes(counts, self.domain, cliques, records=self.transcript.records)
 
+    @property
+    def ignores_public(self) -> bool:
+        """Whether public tables were given, and the mechanism with its settings learns from none.
+
+        The transcript says which prior a run had, whichever tables are at hand.
+        """
+        made = find_mechanism(self.transcript.mechanism)
+        if self._public is None or made is None:
+            return False
+        return not made(**recorded_settings(made, self.transcript)).uses_public
+
     @cached_property
     def public(self) -> MarginalSource | None:
-        """The encoded public tables, if they were given."""
-        if self._public is None:
+        """The encoded public tables, if they were given and the mechanism learns from any."""
+        if self._public is None or self.ignores_public:
             return None
         return encode_public(read_public(self._public), self.domain)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -171,6 +171,7 @@ def verify(
         found_by("the transcript", lambda: _transcript_faults(held)),
         *_mechanism(certificate),
         found_by("the settings", lambda: filter(None, [setting_fault(certificate)])),
+        *_public_table(held),
         _draws(held),
         found_by("the budget", lambda: _budget_faults(certificate)),
         *_paid(held, ledger),
@@ -241,6 +242,14 @@ def _mechanism(certificate: Certificate) -> Iterator[Finding]:
             yield f"{lacks}: verify where synthesize() was given an object of its class"
 
     yield found_by("the mechanism", faults)
+
+
+def _public_table(held: Held) -> Iterator[Finding]:
+    """Say that a public table was given to a run that learned from none."""
+    with suppress(JamError, *UNREADABLE):
+        if held.ignores_public:
+            said = "ignored: the mechanism, with its settings, learned from no public table"
+            yield Finding("the public table", True, said)
 
 
 def _paid(held: Held, ledger: Ledger | None) -> Iterator[Finding]:

@@ -55,7 +55,7 @@ def mechanisms(
 
 
 def _described(name: str) -> dict[str, Any]:
-    from jam_dagster.common.choices import RECOMMENDED
+    from jam_dagster.common.choices import RECOMMENDED, RECOMMENDED_WHERE
     from jam_dagster.mechanisms import make_mechanism
     from jam_dagster.mechanisms.loops.settings import settings_of
 
@@ -67,7 +67,7 @@ def _described(name: str) -> dict[str, Any]:
         "text": (sys.modules[made.__module__].__doc__ or "").split("\n")[0],
         "takes_public": mechanism.takes_public,
         "samples": mechanism.samples,
-        **({"recommended": RECOMMENDED[name]} if name in RECOMMENDED else {}),
+        **({"recommended": RECOMMENDED_WHERE} if name == RECOMMENDED else {}),
         "settings": {
             key: {"default": one.default, "text": one.text, "allowed": one.allowed}
             for key, one in settings

@@ -64,15 +64,15 @@ def progress(console: Console) -> Iterator[Progress]:
 
     rounds: int | None = None
 
-    def start(expected: int | None) -> None:
+    def say(line: str) -> None:
+        console.print(line, soft_wrap=True)
+
+    def start(mechanism: str, expected: int | None) -> None:
         nonlocal rounds
         rounds = expected
+        say(mechanism)
 
     if not console.is_terminal:
-
-        def say(line: str) -> None:
-            console.print(line, soft_wrap=True)
-
         many = False
 
         def say_rows(made: int, rows: int) -> None:
@@ -94,8 +94,8 @@ def progress(console: Console) -> Iterator[Progress]:
         task = bar.add_task("read", total=None, chosen="", due=None)
         taken: list[float] = []
 
-        def show_start(expected: int | None) -> None:
-            start(expected)
+        def show_start(mechanism: str, expected: int | None) -> None:
+            start(mechanism, expected)
             bar.update(task, total=expected)
 
         def show_stage(stage: str) -> None:
@@ -120,7 +120,7 @@ def progress(console: Console) -> Iterator[Progress]:
             show_start,
             show_round,
             show_rows,
-            notify=lambda sentence: console.print(sentence, soft_wrap=True),
+            notify=say,
         )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from jam_dagster.common.choices import RECOMMENDED
 from jam_dagster.errors import DomainError, SpecificationError
 from jam_dagster.mechanisms.context import SMALLEST_RHO, Context, OnRound
 from jam_dagster.mechanisms.live import Live, MechanismResult
@@ -87,6 +88,17 @@ class Mechanism(ABC):
     def uses_public(self) -> bool:
         """Whether the mechanism, with its settings, learns from a public table and requires one."""
         return self.takes_public == "must"
+
+    @property
+    def titled(self) -> str:
+        """The title of a run with these settings, which says if a public table is left out."""
+        return self.title
+
+    @property
+    def described(self) -> str:
+        """The title and all settings, in a line."""
+        settings = ", ".join(f"{name} = {value}" for name, value in self.parameters().items())
+        return f"{self.titled} ({settings})" if settings else self.titled
 
     @classmethod
     def without_public(cls) -> dict[str, Any]:
@@ -221,7 +233,7 @@ def check_pairs(domain: Domain, names: Sequence[str], uses: str) -> None:
         subsets_of(names, 2),
         prefix=f"{uses} pairs of attributes, whatever the workload's degree:",
         remedy="Give the attributes fewer values, or choose a mechanism that measures only "
-        "marginals of the workload, such as independent or aim.",
+        "marginals of the workload, such as independent or tilt.",
     )
 
 
@@ -246,10 +258,15 @@ def public_of(mechanism: Mechanism, public: MarginalSource | None) -> MarginalSo
     """Return the public table of a mechanism that needs one, or raise DomainError."""
     if public is None:
         raise DomainError(
-            f"{mechanism.name} needs a public table: give one, or choose a mechanism that needs "
-            "none, such as aim."
+            f"{mechanism.name} needs a public table: give one, or {instead_of_public(mechanism)}."
         )
     return public
+
+
+def instead_of_public(mechanism: Mechanism) -> str:
+    """Return what else than a public table mends a release with a mechanism that needs one."""
+    without = [f"set {key}: {one}" for key, one in mechanism.without_public().items()]
+    return ", ".join(without) or f"choose a mechanism that needs none, such as {RECOMMENDED}"
 
 
 def attributes_of(workload: Workload) -> Clique:

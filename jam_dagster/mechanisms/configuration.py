@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from jam_dagster.common.choices import recommended
+from jam_dagster.common.choices import RECOMMENDED
 from jam_dagster.errors import SpecificationError
-from jam_dagster.mechanisms.base import Mechanism
+from jam_dagster.mechanisms.base import Mechanism, instead_of_public
 from jam_dagster.mechanisms.loops.settings import settings_of
 from jam_dagster.mechanisms.registry import GIVEN, MECHANISMS, make_mechanism, mechanism_class
 from jam_dagster.tables import PublicSources, Source
@@ -28,10 +28,11 @@ def synthesizing() -> list[str]:
 def read_mechanism(given: object, *, public: bool) -> tuple[str, dict[str, Any]]:
     """Return a mechanism's name and the settings that were given.
 
-    If no name is given, it is the recommended one, with a public table or without.
+    If no name is given, it is the recommended one. Its settings by default are those of a release
+    with a public table or without.
     """
     if given is None:
-        given = recommended(public=public)
+        given = RECOMMENDED
     if isinstance(given, str):
         _check_name(given, KEY)
         return given, _defaults(given, public=public)
@@ -41,7 +42,7 @@ def read_mechanism(given: object, *, public: bool) -> tuple[str, dict[str, Any]]
             f"got {given!r}."
         )
     settings = {str(key): value for key, value in given.items()}
-    name = settings.pop("name", recommended(public=public))
+    name = settings.pop("name", RECOMMENDED)
     _check_name(name, f"{KEY}.name")
     return name, _defaults(name, public=public) | settings
 
@@ -117,10 +118,9 @@ def check_public(
 ) -> None:
     """Raise if a release cannot use its public sources, before anything is opened."""
     if public is None and mechanism.uses_public:
-        instead = "".join(f", set {key}: {one}" for key, one in mechanism.without_public().items())
         raise SpecificationError(
-            f"{mechanism.name} learns from a public table, and there is none: give public{instead},"
-            f" or choose a mechanism without one, such as {recommended(public=False)}."
+            f"{mechanism.name} learns from a public table, and there is none: give public, or "
+            f"{instead_of_public(mechanism)}."
         )
     if public is None and not declared:
         raise SpecificationError(

@@ -89,7 +89,7 @@ class ResidualMechanism(Mechanism, ABC):
                 f"The marginals of the workload and those within them have {cells:,} cells "
                 f"together, and {self.name} releases at most {MOST_CELLS:,} at once. Lower the "
                 "workload's degree, give the attributes fewer values, or choose a mechanism that "
-                "measures one marginal after another, such as gaussian or aim."
+                "measures one marginal after another, such as gaussian or tilt."
             )
 
     def reconstructed(self, ctx: Context, cliques: Sequence[Clique]) -> list[Measurement]:
@@ -232,7 +232,7 @@ class HdmmPgm(ResidualMechanism, GraphicalMechanism):
             raise SpecificationError(
                 f"The model of the whole workload takes {size:,.0f} MB, more than size_limit_mb = "
                 f"{self.size_limit_mb:g}. Use a workload of fewer marginals or attributes, or "
-                "choose a mechanism whose model need not hold the whole workload, such as aim."
+                "choose a mechanism whose model need not hold the whole workload, such as tilt."
             )
 
     def draw(self, ctx: Context) -> FittedModel:

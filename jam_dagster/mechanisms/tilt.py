@@ -141,6 +141,11 @@ class Tilt(Mechanism):
         """Whether the model begins at the public table."""
         return self.prior == PUBLIC
 
+    @property
+    def titled(self) -> str:
+        """The title, which says if the model begins uniform."""
+        return self.title if self.uses_public else f"{self.title} without public data"
+
     @classmethod
     def without_public(cls) -> dict[str, Any]:
         """Return the settings of a release that has no public table."""

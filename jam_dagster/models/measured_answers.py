@@ -98,7 +98,7 @@ class MeasuredAnswers(StoredModel):
             raise InputError(
                 f"No marginal that was measured holds {', '.join(names)}: this model answers the "
                 "marginals of its workload and those within them. Add it to the workload, or use a "
-                "mechanism that fits a model, such as aim."
+                "mechanism that fits a model, such as tilt."
             )
         return holding
 
@@ -107,7 +107,7 @@ class MeasuredAnswers(StoredModel):
         raise InputError(
             "This mechanism answers the marginals of its workload and makes no synthetic table, "
             "for use in Python and in the benchmark. Choose a mechanism that fits a model, "
-            "such as aim, to sample rows."
+            "such as tilt, to sample rows."
         )
 
     def _stored(self) -> tuple[Facts, Arrays]:

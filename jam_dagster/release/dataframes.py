@@ -431,9 +431,13 @@ def synthesize(
         if progress:
             sys.stderr.write(f"{line}\n")
 
+    def start(mechanism: str, expected: int | None) -> None:
+        rounds.append(expected)
+        show(mechanism)
+
     with output.ready(request):
         callbacks = Progress(
-            on_start=lambda expected: rounds.append(expected),
+            on_start=start,
             on_round=lambda outcome: show(outcome.line(rounds[-1])),
             on_rows=lambda made, all_: show(rows_line(made, all_)),
             notify=notify,

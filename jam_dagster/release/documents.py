@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from jam_dagster.certificates.issue import sha256_of
-from jam_dagster.common.choices import recommended
+from jam_dagster.common.choices import RECOMMENDED
 from jam_dagster.common.redaction import keep_details
 from jam_dagster.evaluation import Verdict, WorkloadErrors, verdict_of
 from jam_dagster.evaluation.bounds.error_bounds import has_bounds
@@ -182,7 +182,6 @@ class MadeRelease:
             uniform = uniform_distance(counts, judged)
         apart, lost = self._beside_public(left_out) if measured else (None, [])
         unmeasured = {"off": "unmeasured", "exact": "unreleased", "private": "lost"}[mode]
-        best = recommended(public=spec.public is not None)
         return verdict_of(
             error,
             checks=checks,
@@ -191,7 +190,7 @@ class MadeRelease:
             uniform=uniform,
             domain=None if domain.restricted else domain,
             unmeasured="none_left" if judged is None else unmeasured,
-            recommended="" if best == transcript.mechanism else title_of(best),
+            recommended="" if transcript.mechanism == RECOMMENDED else title_of(RECOMMENDED),
             compared="drawn_on" if spec.previous is not None else _named(self.public),
             apart=apart,
             lost=lost,

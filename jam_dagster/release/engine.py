@@ -72,7 +72,8 @@ class Progress:
     on_stage
         Receives the name of each stage when it begins.
     on_start
-        Receives the expected number of rounds before the first one, None if it is unknown.
+        Receives the mechanism with its settings, in a line, and the expected number of rounds,
+        None if it is unknown, before the first one.
     on_round
         Receives every round of the mechanism.
     on_rows
@@ -82,7 +83,7 @@ class Progress:
     """
 
     on_stage: Callable[[str], None] = lambda name: None
-    on_start: Callable[[int | None], None] = lambda rounds: None
+    on_start: Callable[[str, int | None], None] = lambda mechanism, rounds: None
     on_round: Callable[[Round], None] = lambda outcome: None
     on_rows: Callable[[int, int], None] = lambda made, rows: None
     notify: Callable[[str], None] = lambda sentence: None

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from jam_dagster.common.choices import recommended
+from jam_dagster.common.choices import RECOMMENDED
 from jam_dagster.common.yaml_text import parse_yaml, yaml_place
 from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.keys import DAGSTER_KEYS, OPTIONS, SpecificationKeys, named, section_in
@@ -166,7 +166,7 @@ def _keeps_settings(attributes: Mapping[str, Any], given: Mapping[str, Any]) -> 
     """Return whether the file's mechanism is the one that is wanted."""
     configured = attributes.get(KEY)
     name = configured.get("name") if isinstance(configured, Mapping) else configured
-    name = name or recommended(public=_has_public(attributes, given))
+    name = name or RECOMMENDED
     return "mechanism" not in given or given["mechanism"] == name
 
 

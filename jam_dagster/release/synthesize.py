@@ -337,7 +337,8 @@ class _Steps:
         engine = self._engine(domain, public)
         engine.check(domain)
         workload = self.spec.workload.build(domain)
-        self.progress.on_start(self.spec.mechanism.build().expected_rounds(domain, workload))
+        mechanism = self.spec.mechanism.build()
+        self.progress.on_start(mechanism.described, mechanism.expected_rounds(domain, workload))
         self._warn(1)
         engine.reserve()
         try:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jam_dagster.common import palette
-from jam_dagster.mechanisms.registry import MECHANISMS
+from jam_dagster.mechanisms.registry import MECHANISMS, make_mechanism
 from jam_dagster.reports.plot_style import styled
 from jam_dagster.trials.runs import (
     BASELINES,
@@ -279,7 +279,9 @@ def line_styles(named: Iterable[tuple[str, str]]) -> list[Line]:
         elif line.title == title:
             lines.append(line)
         else:
+            without = make_mechanism(name, **known[name].without_public())
+            public = line.public and title != without.titled
             lines.append(
-                free(title, _COLOURS.index(line.colour), _SHAPES.index(line.shape), line.public)
+                free(title, _COLOURS.index(line.colour), _SHAPES.index(line.shape), public)
             )
     return lines

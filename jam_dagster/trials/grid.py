@@ -19,6 +19,7 @@ from jam_dagster.common.validation import is_integer
 from jam_dagster.common.yaml_text import parse_yaml
 from jam_dagster.errors import SpecificationError
 from jam_dagster.mechanisms import MECHANISMS, mechanism_class
+from jam_dagster.mechanisms.base import instead_of_public
 from jam_dagster.mechanisms.loops.settings import settings_of
 from jam_dagster.privacy import Budget
 from jam_dagster.trials.runs import (
@@ -237,7 +238,6 @@ class Grid(_GridFile):
         for split in there:
             for one in self.mechanisms:
                 if one.splits is None or split.name in one.splits:
-                    self._check_public(split, one)
                     drawn += self._of(split, one)
         drawn.sort(key=lambda run: run.seed or 0)
         if self.baselines:
@@ -260,9 +260,18 @@ class Grid(_GridFile):
         return Run(split.name, mechanism, **given)
 
     def _of(self, split: SplitFiles, one: Contender) -> Iterable[Run]:
-        for settings in one.combinations():
+        # A split without a public table has the settings of a release without one.
+        given = {} if split.has_public else mechanism_class(one.mechanism).without_public()
+        for combination in one.combinations():
+            settings = tuple((given | dict(combination)).items())
             # A wrong setting is found before anything runs.
-            self._run(split, one.mechanism, settings=settings).make()
+            mechanism = self._run(split, one.mechanism, settings=settings).make()
+            if mechanism.uses_public and not split.has_public:
+                raise SpecificationError(
+                    f"{one.mechanism} learns from a public table, and the split {split.name!r} has "
+                    f"none: give it one, give the mechanism splits of its own, or "
+                    f"{instead_of_public(mechanism)}."
+                )
             every = itertools.product(
                 one.workloads or self.workloads,
                 one.epsilons or self.epsilons or (),
@@ -285,19 +294,14 @@ class Grid(_GridFile):
             for seed in self.seeds:
                 yield self._run(split, SAMPLING_FLOOR, workload, seed=seed)
 
-    def _check_public(self, split: SplitFiles, one: Contender) -> None:
-        if not split.has_public and mechanism_class(one.mechanism).takes_public == "must":
-            raise SpecificationError(
-                f"{one.mechanism} learns from a public table, and the split {split.name!r} has "
-                "none: give it one, or give the mechanism splits of its own."
-            )
-
     def hint(self, run: Run) -> float | None:
         """Return the grid's estimate of a run's seconds, if it has one."""
         names = {name for name, _ in run.settings}
         for one in self.mechanisms:
-            same = one.mechanism == run.mechanism and set(one.settings) == names
-            if same and one.seconds is not None:
+            if one.mechanism != run.mechanism or one.seconds is None:
+                continue
+            added = names - set(one.settings)
+            if set(one.settings) <= names and added <= set(run.make().without_public()):
                 return one.seconds
         return self.seconds
 

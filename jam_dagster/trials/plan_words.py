@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jam_dagster.common.choices import RECOMMENDED
+from jam_dagster.common.choices import RECOMMENDED, RECOMMENDED_WHERE
 from jam_dagster.common.shown_text import clock
 from jam_dagster.mechanisms.registry import title_of
 from jam_dagster.privacy import Budget, describe_advantage, describe_rho
@@ -20,6 +20,7 @@ def known_in_words(known: Known) -> dict[str, str]:
     costly = "; ".join(f"{one.name} ({one.values:,} values) {one.share:.0%}" for one in size.costly)
     lines = {
         "Specification": known.specification,
+        "Mechanism": known.described,
         "Budget": describe_rho(sum(known.shares.values()), known.delta),
         "Risk": f"an attacker gains at most {risk}",
         "Records": f"{known.records:,} private{assumed}, "
@@ -132,9 +133,9 @@ def tables_of(made: Plan) -> list[Table]:
             str(one["private_picks"]),
             "" if one["sigma_median"] is None else f"{one['sigma_median']:,.1f}",
             f"{stages(one['seconds_by_stage'])['mechanism']:.1f}",
-            "this release" if name == asked.mechanism else "",
+            "this release" if one["label"] == asked.title else "",
         )
-        for name, one in made.mechanisms.items()
+        for one in made.mechanisms.values()
     ]
     tables = [
         Table(
@@ -157,8 +158,8 @@ def conclusion(made: Plan) -> str:
     """Return when the release pays and, where others were tried, which mechanism is recommended."""
     if len(made.mechanisms) == 1:
         return made.break_even
-    named = ", ".join(f"{title_of(name)} {where}" for name, where in RECOMMENDED.items())
     return (
-        f"{made.break_even} Recommended, by measurements on published tables: {named}. The others"
-        " are fitted loosely, in half the time."
+        f"{made.break_even} Recommended, by measurements on published tables:"
+        f" {title_of(RECOMMENDED)} {RECOMMENDED_WHERE}. The others are fitted loosely, in half the"
+        " time."
     )

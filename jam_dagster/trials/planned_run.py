@@ -33,7 +33,7 @@ class PlannedRun(Run):
             return cls(HALVES, baseline, seed=seed, **asked)
         mechanism = spec.mechanism.build()
         settings = tuple(spec.mechanism.settings.items())
-        epsilon, label = spec.privacy.epsilon, mechanism.title
+        epsilon, label = spec.privacy.epsilon, mechanism.titled
         return cls(HALVES, mechanism.name, settings, epsilon, seed, label=label, **asked)
 
     def make(self) -> Mechanism:

@@ -23,6 +23,7 @@ from jam_dagster.evaluation.domain_fit import (
     remedy_sentence,
     unknown_sentences,
 )
+from jam_dagster.mechanisms.loops.settings import settings_of
 from jam_dagster.mechanisms.registry import MECHANISMS
 from jam_dagster.privacy import describe_rho, gaussian_sigma
 from jam_dagster.privacy.shares import MECHANISM
@@ -128,9 +129,9 @@ def simulate(
 
     def make(run: PlannedRun) -> Row:
         # In this process, which takes memory as a release does.
-        on_stage(_stage(run, mechanism.name))
+        on_stage(_stage(run, mechanism.titled))
         number = next(numbers)
-        rounds = partial(on_round, number) if run.mechanism == mechanism.name else None
+        rounds = partial(on_round, number) if run.title == mechanism.titled else None
         return run_trial(run, halves(run.seed or 0), on_round=rounds)
 
     pool = Pool(make, ready.durations, deadline_s=request.seconds)
@@ -158,13 +159,13 @@ def simulate(
         public_errors,
         prior_errors,
         request.seconds,
-        tuple(_stage(run, mechanism.name, seeded=True) for run in pool.late),
+        tuple(_stage(run, mechanism.titled, seeded=True) for run in pool.late),
     )
 
 
 def _stage(run: PlannedRun, asked: str, *, seeded: bool = False) -> str:
     """Return the name of a trial: its epsilon, or the title of another mechanism."""
-    if run.mechanism != asked:
+    if run.title != asked:
         return run.title + (f" with seed {run.seed}" if seeded and run.seed else "")
     return f"epsilon {run.epsilon:g}" + (f" with seed {run.seed}" if seeded else "")
 
@@ -208,9 +209,11 @@ def _known(
     warnings: Sequence[str] = (),
 ) -> Known:
     """Return the facts of a release that need no simulation."""
-    privacy = request.spec.privacy
+    privacy, mechanism = request.spec.privacy, request.spec.mechanism.build()
     return Known(
         mechanism=request.spec.mechanism.name,
+        title=mechanism.titled,
+        described=mechanism.described,
         specification=request.release_id(domain).specification,
         epsilon=privacy.epsilon,
         delta=privacy.delta,
@@ -379,10 +382,17 @@ def _tried_table(request: PlanRequest, notes: list[str]) -> tuple[pd.DataFrame, 
     )
 
 
-def compared() -> list[str]:
-    """Return the mechanisms that are tried whichever is asked for, the quickest first."""
-    found = {name: one for name, one in MECHANISMS.items() if one.compared}
-    return sorted(found, key=lambda name: found[name].pace)
+def compared() -> list[MechanismSpec]:
+    """Return the mechanisms that are tried whichever is asked for, the quickest first.
+
+    One that may learn from a public table is tried with it and without.
+    """
+    found = sorted((one for one in MECHANISMS.values() if one.compared), key=lambda one: one.pace)
+    return [
+        MechanismSpec(one.name, **given, **(QUICK if "tolerance" in settings_of(one) else {}))
+        for one in found
+        for given in ({}, one.without_public())[: 1 + (one.takes_public == "may")]
+    ]
 
 
 def _runs(
@@ -415,10 +425,9 @@ def _runs(
         # The prior's rows come right after a run that may have made the prior.
         free = (PRIOR_ROWS,) if epsilon == asked else ()
         runs += [PlannedRun.of(spec, seed, one) for seed in seeds for one in ("", *free)]
-    for name in compared() if request.compare else ():
-        if name != request.spec.mechanism.name:
-            quick = QUICK if "tolerance" in MechanismSpec(name).build().parameters() else {}
-            mechanism = MechanismSpec(name, **quick)
+    title = request.spec.mechanism.build().titled
+    for mechanism in compared() if request.compare else ():
+        if mechanism.build().titled != title:
             other = startable(partial(request.spec.changed, mechanism=mechanism))
             runs += [] if other is None else [PlannedRun.of(other, 0)]
     return runs

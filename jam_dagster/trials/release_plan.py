@@ -126,11 +126,14 @@ class LedgerOutlook:
 class Known:
     """Facts of a release that need no simulation.
 
+    `title` is the label of the mechanism's trials, and `described` has its settings too.
     `specification` is a digest, `shares` are in rho, and `seconds` is about how long all `trials`
     will take. `ledger` is None if none was named.
     """
 
     mechanism: str
+    title: str
+    described: str
     specification: str
     epsilon: float
     delta: float
@@ -150,6 +153,7 @@ class Known:
         """Return plain values, as ``plan --quick --json`` prints them."""
         return {
             "mechanism": self.mechanism,
+            "described": self.described,
             "specification": self.specification,
             "epsilon": self.epsilon,
             "delta": self.delta,
@@ -244,7 +248,7 @@ class Plan:
     @property
     def curve(self) -> list[dict[str, Any]]:
         """The line of the mechanism that the release asks for."""
-        return [point for point in self.lines if point["mechanism"] == self.known.mechanism]
+        return [point for point in self.lines if point["label"] == self.known.title]
 
     @property
     def asked(self) -> dict[str, Any]:
@@ -253,11 +257,16 @@ class Plan:
 
     @property
     def mechanisms(self) -> dict[str, Row]:
-        """A trial of each mechanism at the epsilon asked for, on the first pair of halves."""
-        first = (self.known.epsilon, 0)
-        return {
-            row["mechanism"]: row for row in self.rows if (row["epsilon"], row["seed"]) == first
-        }
+        """A trial of each mechanism at the epsilon asked for, on the first pair of halves.
+
+        By their names; one that is tried with other settings too has the label of that trial.
+        """
+        first, found = (self.known.epsilon, 0), dict[str, Row]()
+        for row in self.rows:
+            if (row["epsilon"], row["seed"]) == first:
+                known = row["mechanism"] in found
+                found[row["label"] if known else row["mechanism"]] = row
+        return found
 
     @property
     def break_even(self) -> str:
@@ -327,8 +336,8 @@ class Plan:
 
 def asked_rows(known: Known, rows: Iterable[Row]) -> list[Row]:
     """Return the rows of the release as it is asked for."""
-    asked = (known.mechanism, known.epsilon)
-    return [row for row in rows if (row["mechanism"], row["epsilon"]) == asked]
+    asked = (known.title, known.epsilon)
+    return [row for row in rows if (row["label"], row["epsilon"]) == asked]
 
 
 _MEASURES = (

@@ -13,7 +13,6 @@ import numpy as np
 from jam_dagster.errors import InputError
 from jam_dagster.mechanisms import MECHANISMS, Mechanism, make_mechanism
 from jam_dagster.mechanisms.configuration import read_settings
-from jam_dagster.mechanisms.registry import title_of
 from jam_dagster.privacy import Budget, Draws, SeededNoise, UnledgeredAccount
 from jam_dagster.privacy.ledger.release_id import canonical_digest
 from jam_dagster.tables import Domain, Workload
@@ -91,7 +90,7 @@ class Run:
     @property
     def title(self) -> str:
         """Its name in figures."""
-        return self.label or BASELINES.get(self.mechanism) or title_of(self.mechanism)
+        return self.label or BASELINES.get(self.mechanism) or self.make().titled
 
     def make(self) -> Mechanism:
         """Return the mechanism, or raise SpecificationError."""

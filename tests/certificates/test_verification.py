@@ -22,9 +22,11 @@ from jam_dagster.mechanisms import JamPgm, Replay, Transcript
 from jam_dagster.mechanisms.loops import rows
 from jam_dagster.mechanisms.loops.transcript import measurements_hash
 from jam_dagster.privacy import Ledger, NoiseCall
+from jam_dagster.privacy.ledger.release_id import canonical_digest
+from jam_dagster.tables.sources.base import source_of
 from tests.budgets import PUBLIC_N
 from tests.certificates.conftest import Released
-from tests.cli_bench import RESEARCH, Run, synthesize
+from tests.cli_bench import RELEASE, RESEARCH, Run, lines, run_cli, synthesize, write_tables
 from tests.tiers import gate, slow, slow_rows
 
 ISSUED = "the certificate, in the ledger"
@@ -538,3 +540,38 @@ def test_a_model_is_refitted_once(made: Released, monkeypatch: pytest.MonkeyPatc
 
     assert made.failed() == set()
     assert len(fits) == 1
+
+
+@pytest.mark.slow
+def test_the_prior_of_a_run_is_what_its_transcript_says(tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        write_tables()
+        tables = ("--private", "priv.csv", "--domain", "domain.json", "--degree", "2")
+        done = run_cli("synthesize", *tables, "--epsilon", "1", "--out", "out", *RELEASE)
+        assert done.exit_code == 0, done.output
+    assert lines(done)[0].startswith("TILT without public data (")
+    made = Released(tmp_path)
+    assert "prior = uniform" in (made.folder / "certificate.html").read_text()
+    found = {
+        one.name: one
+        for one in verify(made.folder, public=source_of(str(tmp_path / "pub.csv"), "public"))
+    }
+    assert [one.name for one in found.values() if not one.passed] == []
+    assert found["the draws"].checked
+    assert found["the model, refitted"].checked
+    assert "ignored" in found["the public table"].message
+    made.rewrite("transcript/transcript.json", lambda it: it["parameters"].update(prior="public"))
+    made.forge(lambda it: replace(it, parameters={**it.parameters, "prior": "public"}))
+    assert "the settings" in made.failed(ledger=False)
+    # With a specification that fits, the release is another one than the ledger's.
+    mechanism = {**made.certificate.specification["mechanism"], "prior": "public"}
+    said = {**made.certificate.specification, "mechanism": mechanism}
+    forged = replace(made.certificate.release_id, specification=canonical_digest(said))
+    made.forge(lambda it: replace(it, specification=said, release_id=forged))
+    assert "the ledger" in made.failed()
+    given = {
+        one.name: one
+        for one in verify(made.folder, public=source_of(str(tmp_path / "pub.csv"), "public"))
+    }
+    assert not given["the draws"].passed

@@ -177,12 +177,12 @@ def test_a_resumed_run_takes_the_records_that_were_found(monkeypatch: pytest.Mon
 
 def test_what_cannot_run_is_refused_before_a_draw(domain: Domain) -> None:
     workload = Workload.all_k_way(domain, 2)
-    with pytest.raises(DomainError, match="such as jam_pgm or aim"):
+    with pytest.raises(DomainError, match="such as jam_pgm or tilt"):
         DualQuery().check(IMPOSSIBLE, Workload.all_k_way(IMPOSSIBLE, 2), 1.0)
     with pytest.raises(SpecificationError, match="lower s"):
         DualQuery(s=100).check(domain, workload, 1e-11)
     wide = Domain.from_sizes(dict.fromkeys("abc", 8_000))
     pairs = Workload.all_k_way(wide, 2)
     assert Cells(wide, pairs.cliques).number > LARGEST_MARGINAL_CELLS // 2
-    with pytest.raises(SpecificationError, match="such as aim"):
+    with pytest.raises(SpecificationError, match="such as tilt"):
         DualQuery().check(wide, pairs, 1.0)

@@ -80,7 +80,7 @@ def test_noise_differs_from_record_to_record() -> None:
 
 def test_what_cannot_run_is_refused_before_a_draw(domain: Domain) -> None:
     workload = Workload.all_k_way(domain, 2)
-    with pytest.raises(DomainError, match="such as jam_pgm or aim"):
+    with pytest.raises(DomainError, match="such as jam_pgm or tilt"):
         Fem().check(IMPOSSIBLE, Workload.all_k_way(IMPOSSIBLE, 2), 1.0)
     with pytest.raises(SpecificationError, match="lower rounds"):
         Fem().check(domain, workload, 1e-11)

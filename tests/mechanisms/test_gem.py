@@ -149,7 +149,7 @@ def test_impossible_combinations_are_refused_before_a_draw(name: str) -> None:
             "impossible": [{"a": [0], "b": [0]}],
         }
     )
-    with pytest.raises(DomainError, match="such as jam_pgm or aim"):
+    with pytest.raises(DomainError, match="such as jam_pgm or tilt"):
         make_mechanism(name).check(domain, Workload.all_k_way(domain, 2), 1.0)
 
 

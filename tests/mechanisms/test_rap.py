@@ -152,7 +152,7 @@ def test_the_loss_is_the_norm_of_residuals() -> None:
 
 def test_what_cannot_run_is_refused_before_a_draw(domain: Domain) -> None:
     workload = Workload.all_k_way(domain, 2)
-    with pytest.raises(DomainError, match="such as jam_pgm or aim"):
+    with pytest.raises(DomainError, match="such as jam_pgm or tilt"):
         make_mechanism("rap").check(IMPOSSIBLE, Workload.all_k_way(IMPOSSIBLE, 2), 1.0)
     with pytest.raises(SpecificationError, match="lower rounds or k"):
         Rap(rounds=10, k=50).check(domain, workload, 1e-10)

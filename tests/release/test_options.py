@@ -358,10 +358,10 @@ def test_the_default_mechanism_named_again_keeps_its_settings(tmp_path: Path) ->
 
 
 def test_without_a_public_table_the_default_is_the_one_that_needs_none(tmp_path: Path) -> None:
-    file = written(tmp_path, private="people.csv", public=None, mechanism={"rounds": 7})
+    file = written(tmp_path, private="people.csv", public=None, mechanism={"iterations": 7})
 
-    assert release_spec(file).mechanism == MechanismSpec("aim", rounds=7)
-    assert release_spec(file, mechanism="aim").mechanism.settings == {"rounds": 7}
+    assert release_spec(file).mechanism == MechanismSpec("tilt", iterations=7, prior="uniform")
+    assert release_spec(file, mechanism="tilt").mechanism.settings["iterations"] == 7
 
 
 def monthly(folder: Path) -> SynthesisRequest:

@@ -194,6 +194,14 @@ def test_a_split_without_a_public_table_serves_mechanisms_that_need_none(tmp_pat
     assert {run.mechanism for run in runs} == {"aim", "sampling_floor", "true_one_ways"}
     with pytest.raises(SpecificationError, match="jam_pgm learns from a public table"):
         load_grid(written(tmp_path, split + "[jam_pgm]")).runs()
+    tilt = "[{mechanism: tilt, seconds: 7}]"
+    alone = load_grid(written(tmp_path, split + tilt))
+    (run,) = (one for one in alone.runs() if not one.is_baseline)
+    assert dict(run.settings) == {"prior": "uniform"}
+    assert (run.title, alone.hint(run)) == ("TILT without public data", 7.0)
+    public = "[{mechanism: tilt, settings: {prior: public}}]"
+    with pytest.raises(SpecificationError, match="own, or set prior: uniform"):
+        load_grid(written(tmp_path, split + public)).runs()
 
 
 def test_files_of_a_grid_lie_beside_it(tmp_path: Path) -> None:

@@ -74,6 +74,13 @@ def test_colours_are_seen_on_both_grounds(ground: str) -> None:
         assert contrast(dark.get(line.colour, line.colour), ground) >= 3, line
 
 
+def test_tilt_without_public_data_is_drawn_as_what_learns_from_none() -> None:
+    held = looks(("TILT without public data", "tilt"), ("small", "tilt"))
+    assert [held[one].public for one in ("TILT", "small", "TILT without public data")] == [
+        *(True, True, False)
+    ]
+
+
 def test_a_look_is_the_same_whoever_else_is_there() -> None:
     (alone,) = line_styles([("AIM", "aim")])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
@@ -14,6 +15,7 @@ from jam_dagster.errors import InputError, PrivateStepError, SpecificationError
 from jam_dagster.mechanisms import FittedModel
 from jam_dagster.models.graphical.tractability import TractabilityFilter
 from jam_dagster.privacy import Budget
+from jam_dagster.release.sections import MechanismSpec
 from jam_dagster.tables import DemoSource, Domain, FrameSource, encode, health_survey_domain
 from jam_dagster.trials import planner, trial
 from jam_dagster.trials.plan_request import AROUND, NeverOpened, PlanRequest
@@ -161,7 +163,9 @@ def test_a_curve_tries_epsilons_around_the_asked_one() -> None:
 
 
 def test_other_mechanisms_are_tried_once(plan: Plan) -> None:
-    assert set(plan.mechanisms) == {"tilt", "jam_pgm", "aim"}
+    without = "TILT without public data"
+    assert set(plan.mechanisms) == {"tilt", without, "jam_pgm", "aim"}
+    assert json.loads(plan.mechanisms[without]["parameters"])["prior"] == "uniform"
     asked = {name: plan.mechanisms["jam_pgm"][name] for name in ("epsilon", "seed")}
     assert asked == {"epsilon": 1.0, "seed": 0}
     # On the same halves.
@@ -172,6 +176,16 @@ def test_other_mechanisms_are_tried_once(plan: Plan) -> None:
         "halves_apart": plan.asked["public_error"],
         "text": plan.break_even,
     }
+
+
+def test_a_release_that_begins_uniform_is_one_of_its_own() -> None:
+    settings = {"prior": "uniform", "iterations": 20}
+    asked = request(mechanism="tilt", settings=settings, seeds=1, epsilons=(1.0,))
+    made = planned(asked)
+    assert made.known.described == (
+        "TILT without public data (size_limit_mb = 40.0, iterations = 20, prior = uniform)"
+    )
+    assert [one["label"] for one in made.curve] == ["TILT without public data"]
 
 
 def test_what_each_budget_buys_is_said_next_to_rows_that_cost_nothing(plan: Plan) -> None:
@@ -188,7 +202,7 @@ def test_what_each_budget_buys_is_said_next_to_rows_that_cost_nothing(plan: Plan
 def test_no_trial_after_the_first_starts_that_would_end_too_late(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(planner, "compared", lambda: ("public_prior",))
+    monkeypatch.setattr(planner, "compared", lambda: [MechanismSpec("public_prior")])
     made = planned(request(epsilons=(2.0,), seconds=0.0))
     # Of the mechanism that is named alone, no other is tried.
     assert list(made.mechanisms) == ["jam_pgm"]

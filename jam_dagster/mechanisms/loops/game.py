@@ -45,13 +45,13 @@ class GameMechanism(Mechanism, ABC):
             raise SpecificationError(
                 f"{self.title} scores every cell of the workload and its negation, and these are "
                 f"{2 * cells:,}, more than {LARGEST_MARGINAL_CELLS:,}: lower the workload's "
-                "degree, or choose a mechanism that selects whole marginals, such as aim."
+                "degree, or choose a mechanism that selects whole marginals, such as tilt."
             )
         if domain.impossible_masks():
             raise DomainError(
                 f"{self.title} finds records by integer programming, which knows no impossible "
                 "combinations: remove them from the domain, or choose a mechanism that keeps to "
-                "them, such as jam_pgm or aim."
+                "them, such as jam_pgm or tilt."
             )
 
 

@@ -195,5 +195,5 @@ def check_possible(domain: Domain) -> None:
         where = " x ".join(domain.forbidden[0].attributes)
         raise DomainError(
             f"A Bayesian network cannot keep impossible combinations of {where} at zero: choose a "
-            "mechanism that honours them, such as aim, or take them out of the domain."
+            "mechanism that honours them, such as tilt, or take them out of the domain."
         )

@@ -131,7 +131,7 @@ def check_products(domain: Domain) -> None:
         where = " x ".join(domain.forbidden[0].attributes)
         raise DomainError(
             f"A mixture of products cannot keep impossible combinations of {where} at zero: "
-            "choose a mechanism that honours them, such as jam_pgm or aim, or take them out of "
+            "choose a mechanism that honours them, such as jam_pgm or tilt, or take them out of "
             "the domain."
         )
 

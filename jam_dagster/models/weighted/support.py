@@ -115,7 +115,7 @@ def check_enumerable(domain: Domain) -> None:
         raise SpecificationError(
             f"The domain has {domain.cells_text} cells, more than the {LARGEST_DOMAIN_CELLS:,} on "
             "which a distribution over the full domain is kept. Give fewer attributes, or fewer "
-            "values each; or choose a mechanism that keeps no table of the domain, such as aim, "
+            "values each; or choose a mechanism that keeps no table of the domain, such as tilt, "
             "or pmw_pub and pep_pub, which weigh public records."
         )
 

@@ -64,6 +64,7 @@ def private_assets(graph: ReleaseGraph) -> dg.AssetsDefinition:
         source = step.checked_source("private_records")
         check_domains(graph, domain, public)
         rounds = _check_can_start(graph, domain)
+        context.log.info(graph.spec.mechanism.build().described)
         with refusal_ends_run(context):
             engine = step.engine(
                 domain, reads=source, on_round=lambda done: _log_round(step, done, rounds)
