@@ -51,20 +51,22 @@ def with_cells(content: dict[str, Any], kind: str) -> dict[str, Any]:
     attributes = {}
     for name, entry in content["attributes"].items():
         listed = not {"values", "prefix"}.isdisjoint(entry)
-        free = entry.get("unreadable") == "missing" and "other" not in entry
+        free = "unreadable" in entry and "other" not in entry
         wanted = kind == "all" or kind == ("categories" if listed else "numbers")
-        attributes[name] = entry | ({"unreadable": "apart"} if free and wanted else {})
+        chosen = {"unreadable": "apart" if wanted else "missing"}
+        attributes[name] = entry | (chosen if free else {})
     return content | {"attributes": attributes}
 
 
 def rows(arguments: argparse.Namespace) -> Iterator[str]:
     """Make the runs, and yield the lines of the table."""
-    yield "| table | mechanism | epsilon | apart | cells more | mean error | difference | s.e. |"
-    yield "|---|---|---|---|---|---|---|---|"
+    yield "| table | n | mechanism | epsilon | apart | cells more | error | difference | s.e. |"
+    yield "|---|---|---|---|---|---|---|---|---|"
     for name in arguments.table:
         private, public = tables_of(name)
+        private = private[: arguments.records]
         content = draft_domain(public).to_dict()
-        domains = {kind: Domain.from_dict(with_cells(content, kind)) for kind in KINDS}
+        domains = {kind: Domain.from_dict(with_cells(content, kind)) for kind in arguments.apart}
         splits = {
             kind: Split(name, encode(private, one), encode(public, one, private=False))
             for kind, one in domains.items()
@@ -83,7 +85,7 @@ def rows(arguments: argparse.Namespace) -> Iterator[str]:
                 apart = found - errors["none"]
                 spread = apart.std(ddof=1) / len(apart) ** 0.5
                 yield (
-                    f"| {name} | {mechanism} | {arguments.epsilon:g} | {kind} |"
+                    f"| {name} | {len(private)} | {mechanism} | {arguments.epsilon:g} | {kind} |"
                     f" {sum(domains[kind].shape) - fewest} | {found.mean():.4f} |"
                     f" {apart.mean():+.4f} | {spread:.4f} |"
                 )
@@ -95,6 +97,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--table", nargs="+", default=["health_survey", "adult"])
     parser.add_argument("--mechanism", nargs="+", default=["tilt", "aim", "jam_pgm"])
     parser.add_argument("--epsilon", type=float, default=1.0)
+    parser.add_argument("--apart", nargs="+", choices=KINDS, default=KINDS)
+    parser.add_argument("--records", type=int, default=None)
     parser.add_argument("--seeds", type=int, default=5)
     for line in rows(parser.parse_args(arguments)):
         print(line, flush=True)

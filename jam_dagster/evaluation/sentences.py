@@ -65,7 +65,7 @@ SENTENCES = {
     "widen": "Widen the bounds of {columns}.",
     "shift": "Shift the public table's dates to the private period, or widen the bounds of {columns}.",
     "list_values": "List the values of {columns}.",
-    "state_writing": "State how the values of {columns} are written: their format, or the source's decimal mark.",
+    "state_writing": "State how the values of {columns} are written: their format, or the source's decimal mark or marks of missing values.",
     "state_format": "Empty cells and values in another format both count as missing in {columns}: state the format (format, or the source's decimal mark), or leave the domain as it is if these cells are empty.",
     "list_or_empty": "Empty cells and values that are not listed both count as missing in {columns}: list the values, or leave the domain as it is if these cells are empty.",
     "check_column": "Check or leave out {columns}.",

@@ -171,9 +171,9 @@ def public_remarks(public: Mapping[str, pd.DataFrame], domain: Domain) -> list[s
                 )
             elif unread > MANY:
                 remarks.append(
-                    f"{one.name}: {unread:.0%} of the values in {table} cannot be parsed and count"
-                    " as missing: if they are no words for missing values, write them as the domain"
-                    " says, or correct the format"
+                    f"{one.name}: {unread:.0%} of the values in {table} cannot be parsed and are"
+                    " released as missing: if they are no words for missing values, write them as"
+                    " the domain says, or correct the format"
                 )
     return remarks
 

@@ -156,6 +156,12 @@ CASES = (
         (("0.5", 0), ("1,5", MISSING), ("many", MISSING), ("1e0", 1)),
     ),
     Cells(
+        "unreadable numbers apart",
+        {"edges": [0, 1, 2], "unreadable": "apart", **NULLABLE},
+        "varchar",
+        (("0.5", 0), ("1,5", 2), ("many", 2), ("1e0", 1), (None, MISSING)),
+    ),
+    Cells(
         "days",
         {**DAY, **NULLABLE},
         "date",

@@ -427,7 +427,7 @@ def _draft_numeric(
         clip=True,
         decimals=decimals,
         dtype=kept,
-        unreadable="error" if private else "missing",
+        unreadable="error" if private else "apart",
         format=None if form is None else form.pattern,
     )
     if bins is None:

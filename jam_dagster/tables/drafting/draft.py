@@ -74,8 +74,9 @@ def draft_table(
     bounds are clipped. Floats that are all integers are read as integers (pandas reads integers
     with gaps as floats).
 
-    An attribute takes any cell of another table, unless `other` is None: what cannot be read as
-    its kind is encoded as a missing value. Constants, free text and nested values are left out: in
+    An attribute takes any cell of another table, unless `other` is None: a number or date that
+    cannot be read has a cell of its own and is released as missing, and what is not listed is
+    encoded as a missing value. Constants, free text and nested values are left out: in
     the synthetic table, which has all drafted columns in the public one's order, they are missing.
     Keys, and columns that others determine in every row, are derived: by a formula, or by a table
     of the public values if there are 1,000 rows, five for each entry, and 50 that confirm an entry

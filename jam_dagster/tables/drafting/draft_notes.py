@@ -75,5 +75,6 @@ def _unread(column: pd.Series[Any], attribute: Attribute, codes: npt.NDArray[Any
         return ""
     examples = ", ".join(map(repr, column[wrong].unique()[:EXAMPLES].tolist()))
     return (
-        f"{wrong.sum():,} of {len(column):,} public cells are read as missing, such as {examples}"
+        f"{wrong.sum():,} of {len(column):,} public cells are released as missing,"
+        f" such as {examples}"
     )

@@ -104,7 +104,7 @@ def draft_time(
         "nullable": nullable,
         "clip": True,
         "dtype": clock.dtype,
-        "unreadable": "missing" if nullable else "error",
+        "unreadable": "apart" if nullable else "error",
         "unit": unit,
         "zone": clock.zone,
         "format": clock.format,

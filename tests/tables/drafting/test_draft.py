@@ -110,7 +110,10 @@ BOOLEANS = {"values": (False, True), "other": None, "unreadable": "missing"}
         ([2018, 2019] * 9, {"values": (2018, 2019), "other": None, "unreadable": "missing"}),
         ([1.0, np.nan, 3.0, 4.0], {"integer": True, "dtype": "Int64", "bins": 3}),
         ([20180, 20190], {"integer": True, "bins": 2}),
-        ([0.1, 0.4, 0.2], {"decimals": 1, "labels": ("0.1", "0.2", "0.4", "(null)")}),
+        (
+            [0.1, 0.4, 0.2],
+            {"decimals": 1, "labels": ("0.1", "0.2", "0.4", "(unreadable)", "(null)")},
+        ),
         ([0.25, 100.5], {"decimals": 2}),
         ([0.1, np.pi], {"decimals": None}),
         (pd.Series([0.1, 7.3], dtype="float32"), {"decimals": 1}),
@@ -137,11 +140,11 @@ def test_a_column_becomes_an_attribute(column, attribute):
 
 def test_integers_get_a_bin_a_value_of_equal_width_where_these_are_few():
     attribute = draft([3, 5, 34], bins=32)
-    assert attribute.labels == (*map(str, range(3, 35)), "(null)")
+    assert attribute.labels == (*map(str, range(3, 35)), "(unreadable)", "(null)")
     assert attribute.integer
     assert attribute.clip
     assert attribute.nullable
-    assert attribute.unreadable == "missing"
+    assert attribute.unreadable == "apart"
     wide = draft([3, 5, 35], bins=32)
     assert wide.bins == 32
     assert wide.edges[0] == 3
@@ -177,7 +180,7 @@ def test_a_common_value_gets_a_bin_of_its_own():
     attribute = draft(values + [40] * 30, bins=32)
     assert {"0", "40"} <= set(attribute.labels)
     assert attribute.labels[0] == "0"
-    assert attribute.labels[-2].endswith("to 299")
+    assert attribute.labels[-3].endswith("to 299")
     # Few bins more than asked, and still every value in one.
     assert attribute.bins <= 32 + 4
     domain = Domain((attribute,))
@@ -611,7 +614,7 @@ def test_a_few_odd_cells_change_no_kind_in_silence(odd, dtype):
     born = drafted.domain.attribute("born")
     assert born.format == "%Y%m%d"
     read = not np.isnan(born.clock.count_of(odd))
-    assert read or "1 of 250 public cells are read as missing" in drafted.notes["born"]
+    assert read or "1 of 250 public cells are released as missing" in drafted.notes["born"]
 
 
 @pytest.mark.parametrize("mean", [9.0, 6.0])
@@ -645,7 +648,8 @@ def test_few_odd_numbers_decide_no_format() -> None:
     fee = odd.domain.attribute("fee")
     assert isinstance(fee, NumericAttribute)
     assert fee.format is None
-    assert "10 of 2,010 public cells are read as missing, such as '1,374.50'" in odd.notes["fee"]
+    unread = "10 of 2,010 public cells are released as missing, such as '1,374.50'"
+    assert unread in odd.notes["fee"]
     # Here 1.672 would be one thing in one cell and another one beside it.
     table = pd.DataFrame({"share": ["1.672", "0.5", "0.25"] * 300 + ["1.374,93"] * 100})
     assert "#.##0" not in str(getattr(draft_table(table).domain.attribute("share"), "format", ""))
@@ -668,7 +672,7 @@ def test_a_few_words_among_many_values_become_missing(kind: str) -> None:
     found = drafted.domain.attribute("a")
     assert isinstance(found, BinnedAttribute)
     assert (found.edges, getattr(found, "format", None)) == (plain.edges, plain.format)
-    assert "240 of 840 public cells are read as missing, such as 'n/a'" in drafted.notes["a"]
+    assert "240 of 840 public cells are released as missing, such as 'n/a'" in drafted.notes["a"]
     # Few values are listed with the word.
     assert isinstance(draft([*texts[:40], *["n/a"] * 20]), CategoricalAttribute)
 

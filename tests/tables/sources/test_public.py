@@ -146,7 +146,7 @@ def test_notes_say_which_table_they_are_about():
     texts = pd.DataFrame({"a": ["1", "refused"] * 60, "b": ["Q1 2024", "Q2 2024"] * 60})
     notes = draft_public({"census": numbers.astype(int), "survey": texts}).notes
     assert notes == {
-        "a": "in survey: 60 of 120 public cells are read as missing, such as 'refused'",
+        "a": "in survey: 60 of 120 public cells are released as missing, such as 'refused'",
         "b": "in survey: looks like months, quarters or weeks: later ones than the public table's"
         " are missing",
     }
