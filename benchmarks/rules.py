@@ -96,8 +96,10 @@ def unrelated(columns: int) -> pd.DataFrame:
 
 
 def rules_of(draft: DraftedDomain) -> list[Any]:
-    """Return the rules of a draft between columns."""
-    return [one for one in draft.domain.rules if not isinstance(one, NotNull)]
+    """Return the rules of a draft between columns, but for constants that are called a year."""
+    constant = {one for one, rows in draft.breakable.items() if not rows}
+    rules = (one for one in draft.domain.rules if not isinstance(one, NotNull))
+    return [one for one in rules if getattr(one, "name", "") not in constant]
 
 
 def costs() -> Iterator[Row]:

@@ -16,7 +16,7 @@ from jam_dagster.tables.domain.domain import Children, Clique, Domain
 from jam_dagster.tables.domain.formula import Formula
 from jam_dagster.tables.domain.missing_where import MissingWhere
 
-_PASSES = 3
+_PASSES = 6
 _KEPT_SHARE = 0.02
 _MOST_WORK = 2**28
 _MOST_ALIKE = 3

@@ -71,26 +71,37 @@ def put_in_order(
 ) -> None:
     """Draw numbers anew until they keep orders, so that they are those that would be drawn if kept.
 
-    Values that an order puts so far apart are drawn so first, where bins allow it. Values that 30
-    draws do not help are put at those ends of its bins that keep the orders. Bins stay as they are:
-    where no numbers in them keep an order, it stays broken.
+    Values that an order puts so far apart are drawn so first, where bins allow it, and again where
+    they are never apart otherwise. Values that 30 draws do not help are put at those ends of its
+    bins that keep the orders. Bins stay as they are: where no numbers in them keep an order, it
+    stays broken.
 
     `orders` come each after those on its lower attribute.
     """
     placed: set[str] = set()
     for order in orders:
         if order.apart and order.higher not in placed:
-            _draw_apart(drawn[order.lower], drawn[order.higher], order, rng, order.lower in placed)
+            everywhere = np.arange(len(drawn[order.lower].points))
+            _draw_apart(drawn, order, rng, everywhere, order.lower in placed)
             placed.add(order.higher)
+    exact = [order for order in orders if order.only]
+    # The distance of these is drawn, not both ends.
+    held = {order.higher for order in exact}
     for group in _connected(orders):
         names = [name for name in drawn if any(name in order.attributes for order in group)]
         rows = _broken(drawn, group, np.arange(len(drawn[names[0]].points)))
-        for _ in range(_ROUNDS):
+        for _ in range(_ROUNDS_APART if held.intersection(names) else _ROUNDS):
             if not len(rows):
                 break
             for name in names:
-                drawn[name].draw_again(rows, rng)
+                if name not in held:
+                    drawn[name].draw_again(rows, rng)
+            for order in exact:
+                if order in group:
+                    _draw_apart(drawn, order, rng, rows, True)
             rows = _broken(drawn, group, rows)
+        group = [order for order in group if not order.only]
+        rows = _broken(drawn, group, rows)
         for limits in (attrgetter("drawn_limits"), attrgetter("bin_limits")):
             if len(rows):
                 _put_apart(drawn, group, rows, limits)
@@ -98,23 +109,25 @@ def put_in_order(
 
 
 def _draw_apart(
-    low: DrawnNumbers,
-    high: DrawnNumbers,
+    drawn: Mapping[str, DrawnNumbers],
     order: Order,
     rng: np.random.Generator,
+    rows: npt.NDArray[np.intp],
     placed: bool,
 ) -> None:
     """Draw lower numbers anew, unless they are placed, until so much more is in the higher bins.
 
     Both are then those that would be drawn of the lower bin and of the distances if they were so,
-    moved to the nearest number that occurs. Rows that no draw helps stay as they are.
+    moved to the nearest number that occurs, unless they are never apart otherwise. Rows that no
+    draw helps stay as they are.
     """
+    low, high = drawn[order.lower], drawn[order.higher]
     first, last, weights = np.array(order.apart).T
     upto = np.cumsum(weights / weights.max())
     (low_least, low_most), (least, most) = low.attribute.bin_limits, high.attribute.bin_limits
     near = most[high.bins] - low_least[low.bins] >= first.min()
     near &= least[high.bins] - low_most[low.bins] <= last.max()
-    rows = np.flatnonzero(near & ~low.null & ~high.null)
+    rows = rows[(near & ~low.null & ~high.null)[rows]]
     begun = low.points[rows].copy()
     for draw in range(_ROUNDS_APART):
         if not len(rows):
@@ -132,7 +145,7 @@ def _draw_apart(
         if (scale := high.attribute.scale) is not None:
             ends = high.attribute.from_grid(np.rint(ends * scale))
         inside = np.flatnonzero((ends >= least[bins]) & (ends <= most[bins]))
-        moved = high.attribute.nearest(ends[inside])
+        moved = ends[inside] if order.only else high.attribute.nearest(ends[inside])
         fits = (moved >= least[bins[inside]]) & (moved <= most[bins[inside]])
         fits &= order.holds(begin[inside], moved)
         inside, moved = inside[fits], moved[fits]

@@ -10,6 +10,9 @@
       - not_null: [carrier]
       - order: opened <= closed          # and so long after, in units, as often
         apart: [[0, 59, 80], [60, 600, 20]]
+      - order: issued <= due             # and never another number of days
+        apart: [[30, 30, 70], [60, 60, 20]]
+        only: true
       - missing: [arrival, delay]        # together: see `missing_where`
 
 As in SQL, a missing value breaks none but ``not_null`` and ``missing``. A domain's ``constraints``
@@ -30,7 +33,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from jam_dagster.common.validation import as_list, as_text, check_keys
+from jam_dagster.common.validation import as_boolean, as_list, as_text, check_keys
 from jam_dagster.errors import DomainError, SpecificationError
 from jam_dagster.tables.domain.attributes import Attribute
 from jam_dagster.tables.domain.binned import BinnedAttribute
@@ -68,12 +71,15 @@ class Order:
         How far apart they are: entries ``(first, last, weight)``, in units. If bins leave room for
         it, the higher one is decoded to so much more than the lower one. It decides nothing
         else.
+    only
+        Whether they are never apart otherwise: of whole numbers or units, and in `repairs` alone.
     """
 
     lower: str
     higher: str
     strict: bool = False
     apart: tuple[tuple[float, float, float], ...] = ()
+    only: bool = False
 
     @property
     def attributes(self) -> tuple[str, ...]:
@@ -84,16 +90,28 @@ class Order:
     def content(self) -> list[Any]:
         """Its identity in the domain's digest."""
         apart = [list(map(list, self.apart))] if self.apart else []
-        return ["<" if self.strict else "<=", self.lower, self.higher, *apart]
+        only = ["only"] if self.only else []
+        return ["<" if self.strict else "<=", self.lower, self.higher, *apart, *only]
 
     def describe(self, domain: OrderedAttributes) -> str:
-        """Return the constraint as a domain file has it."""
+        """Return the constraint in words, which are those of a domain file if it is a plain one."""
+        if not self.only:
+            return self.text
+        *some, last = [_span(first, end) for first, end, _ in self.apart]
+        apart = f"{', '.join(some)} or {last}" if some else last
+        unit = (domain.attribute(self.higher).compared_as or ("number",))[1:2]
+        units = f" {unit[0]}{'' if apart == '1' else 's'}" if unit else ""
+        return f"{self.higher} is {apart}{units} {'after' if unit else 'above'} {self.lower}"
+
+    @property
+    def text(self) -> str:
+        """The order as a domain file has it."""
         sign = "<" if self.strict else "<="
         return f"{column_text(self.lower)} {sign} {column_text(self.higher)}"
 
     def checked(self, domain: OrderedAttributes) -> Order:
         """Return it as it is, or raise DomainError where its attributes cannot be compared."""
-        what = f"the order {self.describe(domain)}"
+        what = f"the order {self.text}"
         pair = [domain.attribute(name) for name in self.attributes]
         for one in pair:
             if one.compared_as is None:
@@ -116,12 +134,29 @@ class Order:
                 f"{what} keeps numbers apart: an entry of 'apart' goes from {int(self.strict)} or"
                 " more to the same number or a larger one"
             )
+        if self.only and not (entries and all(_numeric(domain, one.name).integer for one in pair)):
+            raise DomainError(
+                f"{what} says 'only', which needs 'apart', and whole numbers or units: correct it"
+            )
         return replace(self, apart=entries)
 
     def holds(self, lower: npt.NDArray[Any], higher: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
         """Return where it holds between numbers."""
         held: npt.NDArray[np.bool_] = lower < higher if self.strict else lower <= higher
-        return held
+        return held & self._apart(lower, higher, lower, higher) if self.only else held
+
+    def _apart(
+        self,
+        low_least: npt.NDArray[Any],
+        least: npt.NDArray[Any],
+        low_most: npt.NDArray[Any],
+        most: npt.NDArray[Any],
+    ) -> npt.NDArray[np.bool_]:
+        """Return where some numbers of two intervals are as far apart as an entry says."""
+        found = np.zeros(np.broadcast_shapes(low_least.shape, least.shape), dtype=bool)
+        for first, last, _ in self.apart:
+            found |= (most - low_least >= first) & (least - low_most <= last)
+        return found
 
     def broken(self, domain: OrderedAttributes, drawn: bool = False) -> npt.NDArray[np.bool_]:
         """Return which cells hold only pairs that break it; of values that are drawn, if asked."""
@@ -129,7 +164,11 @@ class Order:
         mask = np.zeros((low.size, high.size), dtype=bool)
         least = (low.drawn_limits if drawn else low.bin_limits)[0]
         largest = (high.drawn_limits if drawn else high.bin_limits)[1]
-        mask[: low.bins, : high.bins] = ~self.holds(least[:, None], largest[None, :])
+        held = least[:, None] < largest[None, :] if self.strict else least[:, None] <= largest
+        if self.only:
+            ends = low.bin_limits[1][:, None], high.bin_limits[0][None, :]
+            held &= self._apart(low.bin_limits[0][:, None], ends[1], ends[0], high.bin_limits[1])
+        mask[: low.bins, : high.bins] = ~held
         return mask
 
 
@@ -269,6 +308,11 @@ def described_alike(
     return lines
 
 
+def _span(first: float, last: float) -> str:
+    low, high = (f"{short_number(one)}" for one in (first, last))
+    return low if low == high else f"{low} to {high}"
+
+
 def _numeric(domain: OrderedAttributes, name: str) -> BinnedAttribute:
     """Return an attribute of an order, which is one of numbers once it is checked."""
     return cast("BinnedAttribute", domain.attribute(name))
@@ -286,7 +330,7 @@ def check_constraints(constraints: Sequence[Constraint], domain: OrderedAttribut
         low, high = (_numeric(domain, name) for name in one.attributes)
         if (high.clip and mask[:, high.bins - 1].any()) or (low.clip and mask[0].any()):
             raise DomainError(
-                f"the order {one.describe(domain)} is lost where a value is moved to the bounds:"
+                f"the order {one.text} is lost where a value is moved to the bounds:"
                 f" give {one.higher!r} bounds at least as high as those of {one.lower!r}, and"
                 f" {one.lower!r} at least as low{', or declare <=' * one.strict}"
             )
@@ -296,7 +340,7 @@ def check_constraints(constraints: Sequence[Constraint], domain: OrderedAttribut
             follows = (first.lower, second.higher)
             if first.higher == second.lower and follows not in pairs:
                 raise DomainError(
-                    f"the orders {first.describe(domain)} and {second.describe(domain)} need a"
+                    f"the orders {first.text} and {second.text} need a"
                     f" third one: declare {column_text(follows[0])} <= {column_text(follows[1])}"
                 )
 
@@ -332,12 +376,15 @@ def constraints_from(domain: OrderedAttributes, key: str, written: object) -> tu
             continue
         what = f"an entry of '{key}'"
         if isinstance(entry, Mapping) and "order" in entry:
-            check_keys(what, entry, ("order", "apart"))
+            check_keys(what, entry, ("order", "apart", "only"))
+            only = as_boolean(what, "only", entry.get("only", False))
+            if only and key != "repairs":
+                raise DomainError(f"{what} says 'only', which is for 'repairs': move it there")
             apart = as_list(what, "apart", entry.get("apart") or [])
             if len(apart) > _MOST_APART:
                 raise DomainError(f"{what} has more than {_MOST_APART:,} entries of 'apart'")
             order = _order(as_text(what, "order", entry["order"]))
-            found.append(replace(order, apart=tuple(apart)))
+            found.append(replace(order, apart=tuple(apart), only=only))
             continue
         if isinstance(entry, Mapping) and "missing" in entry:
             found += missing_from(domain, what, entry, values)
@@ -389,9 +436,9 @@ def constraints_to(domain: OrderedAttributes, constraints: Sequence[Repair]) -> 
         elif isinstance(one, Formula):
             entries.append({"formula": {one.attribute: one.expression}})
         elif isinstance(one, Order):
-            text = one.describe(domain)
             apart = [[*map(short_number, entry)] for entry in one.apart]
-            entries.append({"order": text, "apart": apart} if apart else text)
+            only = {"only": True} if one.only else {}
+            entries.append({"order": one.text, "apart": apart} | only if apart else one.text)
         else:
             attributes = [domain.attribute(name) for name in one.attributes]
             listed = [_conditions(attributes, codes) for codes in one.listed]

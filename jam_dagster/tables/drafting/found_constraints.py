@@ -50,6 +50,7 @@ _SAMPLE = 5000
 _MOST_COLUMNS = 60
 _MOST_PAIRED = 2**14
 _MOST_FOUND = 10
+_MOST_DISTANCES = 12
 
 _LEAST_ELSEWHERE = 0.2
 """Least share of the rows in which a column is never missing, by the values of another."""
@@ -134,14 +135,22 @@ def _kept_apart(
 ) -> Order:
     """Return the order of two times with how far apart they are, where that is less than a bin.
 
-    Both are drawn within their bins, which alone would keep the order only.
+    Both are drawn within their bins, which alone would keep the order only. Few distances are all
+    that there are: a bill is due after 15, 30 or 60 days.
     """
     low, high = (attributes[name] for name in order.attributes)
     kind, *unit = high.compared_as
     if kind != "instant" or unit[0] in LONGER_THAN_DAYS:
         return order
-    between = high.numbers_in(table[high.name]) - low.numbers_in(table[low.name])
+    starts, ends = low.numbers_in(table[low.name]), high.numbers_in(table[high.name])
+    between = ends - starts
     between = between[~np.isnan(between)]
+    distances, rows = np.unique(between, return_counts=True)
+    if len(distances) <= _MOST_DISTANCES and rows.min() >= _LEAST_EXPECTED:
+        others = np.random.default_rng(0).permutation(ends) - starts
+        elsewhere = ~np.isin(others, distances) & ~np.isnan(others)
+        if elsewhere.mean() >= _LEAST_SHARE:
+            return replace(order, apart=shape_of(between), only=True)
     near = 2 * np.median(between) < np.median(np.diff(high.edge_array))
     return replace(order, apart=shape_of(between)) if near else order
 

@@ -187,12 +187,27 @@ class ValueColumns:
             return None
         written = self.formats.get(target)
         shown = number
+        if decimals and not whole:
+            shown = number = self._rounded(target, number, decimals)
         if isinstance(written, NumberFormat):
             pattern = self._with_thousands(written, sources)
             shown = f"text({number}, {json.dumps(pattern, ensure_ascii=False)})"
-        elif decimals is not None and (decimals or not whole):
+        elif decimals is not None and (decimals or not whole) and not shown.startswith("round("):
             shown = f"round({number}, {decimals})" if decimals else f"round({number})"
         return Relation(target, shown, number, sources, rank, breakable, gaps)
+
+    def _rounded(self, target: str, number: str, decimals: int) -> str:
+        """Return a number rounded as more rows of a column are: a half goes to even, or up."""
+        little = np.format_float_positional(10.0 ** -(decimals + 4))
+        ways = (f"round({number}, {decimals})", f"round({number} + {little}, {decimals})")
+        every, wanted = np.arange(len(self.table)), self.full(target)
+        room = np.abs(np.nan_to_num(wanted)) * _FINE
+
+        def apart(way: str) -> int:
+            with np.errstate(invalid="ignore"):
+                return int((np.abs(self._numbers_of(way, every) - wanted) > room).sum())
+
+        return min(ways, key=apart)
 
     def _with_thousands(self, written: NumberFormat, sources: Sequence[str]) -> str:
         """Return a format, with the mark of thousands of a source that is written alike."""

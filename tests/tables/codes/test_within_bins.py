@@ -2,7 +2,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from jam_dagster.tables import Domain, EncodedTable, decode
+from jam_dagster.errors import DomainError
+from jam_dagster.evaluation.expectations.checked_table import CheckedTable
+from jam_dagster.tables import Domain, EncodedTable, decode, encode
+from jam_dagster.tables.codes.repair import repaired
 
 
 def decoded(attributes, orders, columns, seed=0):
@@ -114,3 +117,48 @@ def test_a_timestamp_has_the_hour_that_an_order_left():
     table = decoded(attributes, ["opens <= shuts"], [zeros, zeros, zeros])
     assert (table["opens"] <= table["shuts"]).all()
     assert (pd.to_datetime(table["at"]).dt.hour == table["opens"]).all()
+
+
+DUE = {"order": "a <= b", "apart": [[15, 15, 1], [30, 30, 2], [60, 60, 1]], "only": True}
+WEEKS = {"unit": "day", "every": "week", "bounds": ["2024-01-01", "2024-06-30"]}
+
+
+def test_dates_are_apart_by_no_other_number_of_days():
+    rng = np.random.default_rng(0)
+    domain = Domain.from_dict({"attributes": {"a": WEEKS, "b": WEEKS}, "repairs": [DUE]})
+    assert Domain.from_dict(domain.to_dict()) == domain
+    assert domain.repairs[0].describe(domain) == "b is 15, 30 or 60 days after a"
+    codes = EncodedTable(domain, (rng.integers(0, 15, 4000), rng.integers(0, 26, 4000)))
+    table = decode(repaired(codes, rng), rng)
+    days = (table["b"] - table["a"]).dt.days
+    assert set(days) == {15, 30, 60}
+    assert days.value_counts(normalize=True)[30] > 0.25
+    assert encode(table, domain, private=False).records == 4000
+    wrong = table.assign(b=table["b"] + pd.Timedelta("1D"))
+    assert CheckedTable(wrong, domain, 4000, None, None).broken(domain.rules[0]).all()
+
+
+def test_a_number_of_days_is_kept_among_other_orders():
+    rng = np.random.default_rng(0)
+    attributes = {name: WEEKS | {"nullable": True} for name in "abc"}
+    domain = Domain.from_dict({"attributes": attributes, "repairs": [DUE, "a <= c"]})
+    start = rng.integers(0, 15, 2000)
+    codes = (start, start + 4, np.minimum(start + rng.integers(0, 3, 2000), 26))
+    table = decode(repaired(EncodedTable(domain, codes), rng), rng).dropna()
+    assert (table["a"] <= table["c"]).all()
+    assert (table["b"] - table["a"]).dt.days.isin([15, 30]).mean() > 0.995
+
+
+@pytest.mark.parametrize(
+    ("order", "message"),
+    [
+        ({"order": "a <= b", "only": True}, "needs 'apart'"),
+        ({"order": "a <= c", "apart": [[1, 1, 1]], "only": True}, "whole numbers"),
+    ],
+)
+def test_only_is_of_whole_numbers_that_are_listed(order, message):
+    grid = {name: {"edges": [0, 9], "integer": True} for name in "ab"} | {"c": {"edges": [0, 9]}}
+    with pytest.raises(DomainError, match=message):
+        Domain.from_dict({"attributes": grid, "repairs": [order]})
+    with pytest.raises(DomainError, match="which is for 'repairs'"):
+        Domain.from_dict({"attributes": grid, "constraints": [order]})

@@ -29,6 +29,19 @@ def test_an_order_is_found_where_chance_does_not_explain_it():
     assert rules(few, Order) == []
 
 
+def test_few_distances_between_dates_are_all_that_there_are():
+    start = pd.Timestamp("2024-01-01") + pd.to_timedelta(uniform(0, 300, 0), "D")
+    days = np.array([15, 30, 60])[uniform(0, 3, 1)]
+    table = pd.DataFrame({"issued": start, "due": start + pd.to_timedelta(days, "D")})
+    (order,) = rules(table, Order)
+    assert order.only
+    assert [entry[:2] for entry in order.apart] == [(15, 15), (30, 30), (60, 60)]
+    assert "due is 15, 30 or 60 days after issued  # 1," in draft_table(table).remark
+    table.loc[7, "due"] += pd.Timedelta("2D")
+    (order,) = rules(table, Order)
+    assert not order.only
+
+
 def test_an_order_of_timestamps_is_found_and_missing_ones_say_nothing():
     start = pd.Timestamp("2024-01-01") + pd.to_timedelta(uniform(0, 900, 0), "h")
     end = (start + pd.to_timedelta(uniform(0, 99, 1), "h")).to_series(index=range(ROWS))
