@@ -160,6 +160,7 @@ def draft(
     domain = draft.domain
     count = len(domain.names)
     said = (
+        draft.headline,
         found,
         unnamed_columns(public_source),
         draft.remark,

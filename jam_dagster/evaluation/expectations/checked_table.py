@@ -23,6 +23,7 @@ from jam_dagster.evaluation.released_marginals import (
 from jam_dagster.tables.domain.constraints import Constraint, Order
 from jam_dagster.tables.domain.derived import PlannedColumn, broken_rows
 from jam_dagster.tables.domain.impossible import ImpossibleCombination
+from jam_dagster.tables.domain.unique import Unique
 from jam_dagster.tables.sources.table_file import TableFile
 
 if TYPE_CHECKING:
@@ -168,7 +169,7 @@ class CheckedTable:
                 numbers[one.name] = counted
         return self.synthetic.assign(**numbers) if numbers else self.synthetic
 
-    def broken(self, rule: ImpossibleCombination | Constraint | PlannedColumn) -> Any:
+    def broken(self, rule: ImpossibleCombination | Constraint | Unique | PlannedColumn) -> Any:
         """Return which rows break a rule of the domain, None if it cannot be checked.
 
         The table may lack a column of it, or have one of another type.
@@ -180,6 +181,8 @@ class CheckedTable:
             return None
         if not set(rule.attributes) <= self.once:
             return None
+        if isinstance(rule, Unique):
+            return rule.repeated(self.synthetic)
         if isinstance(rule, Order):
             binned = {one.name: one for one in self.domain.binned}
             low, high = (

@@ -28,12 +28,13 @@ from jam_dagster.tables.domain.derived import DerivedColumn, PlannedColumn
 from jam_dagster.tables.domain.impossible import ImpossibleCombination
 from jam_dagster.tables.domain.lookups import Lookup
 from jam_dagster.tables.domain.text_dtype import name_of
+from jam_dagster.tables.domain.unique import Unique
 
 if TYPE_CHECKING:
     from jam_dagster.tables.domain.attributes import Attribute
     from jam_dagster.tables.domain.domain import Domain
 
-Rule = ImpossibleCombination | Constraint | PlannedColumn
+Rule = ImpossibleCombination | Constraint | Unique | PlannedColumn
 """A rule that a row may break."""
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from jam_dagster.common.deferred import pd
 from jam_dagster.tables.codes.table import EncodedTable
+from jam_dagster.tables.codes.unique_rows import draw_unique
 from jam_dagster.tables.codes.within_bins import DrawnNumbers, put_in_order
 from jam_dagster.tables.codes.within_formula import put_by_formula
 from jam_dagster.tables.domain.binned import BinnedAttribute
@@ -22,8 +23,8 @@ def decode(encoded: EncodedTable, rng: np.random.Generator, *, before: int = 0) 
 
     A number is drawn uniformly from its bin (among the integers, or the numbers with the declared
     decimals), or from what the attribute says of it in `within`, and again if it would break an
-    order or a formula. Derived columns are computed from the others. Columns, their order and their
-    dtypes are the domain's.
+    order or a formula, or repeat what no two rows share. Derived columns are computed from the
+    others. Columns, their order and their dtypes are the domain's.
 
     Parameters
     ----------
@@ -44,6 +45,8 @@ def decode(encoded: EncodedTable, rng: np.random.Generator, *, before: int = 0) 
     codes_of = dict(zip(domain.names, encoded.columns, strict=True))
     columns: dict[str, pd.Series[Any]] = {}
     drawn: dict[str, DrawnNumbers] = {}
+    alone: dict[str, DrawnNumbers] = {}
+    differ = {name for one in domain.unique for name in one.attributes}
     timed: list[DrawnNumbers] = []
     for attribute in domain.attributes:
         codes = codes_of[attribute.name]
@@ -59,6 +62,8 @@ def decode(encoded: EncodedTable, rng: np.random.Generator, *, before: int = 0) 
             drawn[attribute.name] = numbers
         else:
             columns[attribute.name] = numbers.column
+            if attribute.name in differ:
+                alone[attribute.name] = numbers
     put_in_order(drawn, domain.orders, rng)
     for one in domain.formulas:
         put_by_formula(domain, codes_of, one, drawn, rng)
@@ -68,5 +73,8 @@ def decode(encoded: EncodedTable, rng: np.random.Generator, *, before: int = 0) 
         hours = numbers_of(columns[str(time.hour_from)])
         numbers.points = time.at_hours(numbers.points, hours)
         columns[time.name] = numbers.column
+        alone[time.name] = numbers
+    for unique in domain.unique:
+        draw_unique(columns, alone, unique, rng)
     made = pd.DataFrame(columns)
     return with_derived(made, domain.plan, list(domain.columns), rng, before, domain.formats)

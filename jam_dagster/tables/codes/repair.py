@@ -9,12 +9,14 @@ import numpy.typing as npt
 
 from jam_dagster.tables.codes.alike import alike_rows, most_dependent
 from jam_dagster.tables.codes.table import EncodedTable
+from jam_dagster.tables.codes.unique_rows import spread_out
 from jam_dagster.tables.codes.within_formula import fit_formula
 from jam_dagster.tables.domain.children import SLOTS
 from jam_dagster.tables.domain.constraints import Order
 from jam_dagster.tables.domain.domain import Children, Clique, Domain
 from jam_dagster.tables.domain.formula import Formula
 from jam_dagster.tables.domain.missing_where import MissingWhere
+from jam_dagster.tables.domain.unique import Unique
 
 _PASSES = 6
 _KEPT_SHARE = 0.02
@@ -33,8 +35,9 @@ def repaired(encoded: EncodedTable, rng: np.random.Generator) -> EncodedTable:
     repair breaks a constraint or an impossible combination of the domain.
 
     A cell that is missing where it cannot be changes places with one of a row where it can be, so
-    that a column's share of missing cells stays what it was. A number that no formula can give in
-    its bin moves to the bin in which the formula has it.
+    that a column's share of missing cells stays what it was. Rows that must differ, and cannot in
+    their cells, are spread out over more of them. A number that no formula can give in its bin
+    moves to the bin in which the formula has it.
 
     A domain without repairs gives the same records. If a record has children, it keeps the repairs
     of the root table, and each of its children those of theirs.
@@ -57,6 +60,9 @@ def repaired(encoded: EncodedTable, rng: np.random.Generator) -> EncodedTable:
                 continue
             if isinstance(one, Formula):
                 codes[one.attribute] = fit_formula(domain, codes, one, rng)
+                continue
+            if isinstance(one, Unique):
+                codes |= spread_out(domain, codes, one, rng)
                 continue
             kept_share = 1.0 if isinstance(one, Order) else _KEPT_SHARE
             _repair(domain, codes, *domain.broken_cells(one, drawn=True), kept_share, rng)

@@ -17,7 +17,8 @@
 
 As in SQL, a missing value breaks none but ``not_null`` and ``missing``. A domain's ``constraints``
 hold in every record: the model gives what breaks them no probability. Its ``repairs`` are the same
-of synthetic rows alone, and may be formulas (see `formula`).
+of synthetic rows alone, and may be formulas (see `formula`), or say which rows differ (see
+`unique`).
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ from jam_dagster.tables.domain.impossible import (
     condition_of,
 )
 from jam_dagster.tables.domain.missing_where import MissingWhere, missing_from, missing_to
+from jam_dagster.tables.domain.unique import Unique, unique_from
 from jam_dagster.tables.domain.values import short_number
 
 _MOST_CHARACTERS = 2000
@@ -277,7 +279,7 @@ class NotNull:
 
 
 Constraint = Order | Combinations | NotNull | MissingWhere
-Repair = Constraint | Formula
+Repair = Constraint | Formula | Unique
 """Rules that synthetic rows are changed to keep."""
 
 
@@ -398,10 +400,16 @@ def constraints_from(domain: OrderedAttributes, key: str, written: object) -> tu
                 )
             found.append(formula_from(what, entry["formula"]))
             continue
+        if isinstance(entry, Mapping) and "unique" in entry:
+            check_keys(what, entry, ("unique",))
+            if key != "repairs":
+                raise DomainError(f"{what} says 'unique', which is for 'repairs': move it there")
+            found.append(unique_from(what, entry["unique"]))
+            continue
         if not isinstance(entry, Mapping) or len(entry) != 1:
             raise SpecificationError(
                 f"{what} must be an order, such as departure <= arrival, or have one of the keys"
-                f" 'combinations', 'not_null', 'missing' and 'formula', got {entry!r}"
+                f" 'combinations', 'not_null', 'missing', 'formula' and 'unique', got {entry!r}"
             )
         check_keys(what, entry, ("combinations", "not_null", "missing"))
         if "not_null" in entry:
@@ -410,7 +418,7 @@ def constraints_from(domain: OrderedAttributes, key: str, written: object) -> tu
         else:
             entries = as_list(what, "combinations", entry["combinations"])
             found.append(_combinations(domain, entries, values))
-    paired = sum(isinstance(one, Order | Combinations | Formula) for one in found)
+    paired = sum(isinstance(one, Order | Combinations | Formula | Unique) for one in found)
     if paired > _MOST_CONSTRAINTS or len(found) - paired > _MOST_MISSING:
         raise DomainError(
             f"the domain has more than {_MOST_CONSTRAINTS:,} {key}, or more than {_MOST_MISSING:,}"
@@ -435,6 +443,8 @@ def constraints_to(domain: OrderedAttributes, constraints: Sequence[Repair]) -> 
             entries.append({"not_null": [name for each in alike for name in each.attributes]})
         elif isinstance(one, Formula):
             entries.append({"formula": {one.attribute: one.expression}})
+        elif isinstance(one, Unique):
+            entries.append({"unique": list(one.attributes)})
         elif isinstance(one, Order):
             apart = [[*map(short_number, entry)] for entry in one.apart]
             only = {"only": True} if one.only else {}

@@ -53,6 +53,7 @@ from jam_dagster.tables.domain.domain_file import (
 )
 from jam_dagster.tables.domain.formula import Formula
 from jam_dagster.tables.domain.impossible import ImpossibleCombination, condition_of, with_missing
+from jam_dagster.tables.domain.unique import Unique
 
 Clique = tuple[str, ...]
 """Names of attributes, in the order of the domain."""
@@ -137,7 +138,7 @@ class Domain:
             checked = tuple(one.checked(self) for one in getattr(self, key))
             object.__setattr__(self, key, checked)
             for one in checked:
-                if isinstance(one, Formula):
+                if isinstance(one, Formula | Unique):
                     continue
                 cells = self.size(one.attributes)
                 masked += cells * (len(one.listed) if isinstance(one, Combinations) else 1)
@@ -210,7 +211,7 @@ class Domain:
         return (*self.impossible, *self.constraints)
 
     @property
-    def rules(self) -> tuple[Constraint | PlannedColumn, ...]:
+    def rules(self) -> tuple[Constraint | Unique | PlannedColumn, ...]:
         """The repairs, and the derived columns that others determine: what decoded rows keep."""
         constraints = (one for one in self.repairs if not isinstance(one, Formula))
         formulas = (one.planned(self) for one in self.formulas)
@@ -220,6 +221,11 @@ class Domain:
     def formulas(self) -> tuple[Formula, ...]:
         """The repairs that are formulas."""
         return tuple(one for one in self.repairs if isinstance(one, Formula))
+
+    @cached_property
+    def unique(self) -> tuple[Unique, ...]:
+        """The repairs that say which rows differ."""
+        return tuple(one for one in self.repairs if isinstance(one, Unique))
 
     @cached_property
     def orders(self) -> tuple[Order, ...]:

@@ -17,6 +17,8 @@ from jam_dagster.tables.domain.lookups import Lookup
 from jam_dagster.tables.domain.values import Value
 from jam_dagster.tables.drafting.determined import Entry
 
+_MOST_NAMED = 10
+
 
 @dataclass(frozen=True)
 class LeftOut:
@@ -133,6 +135,23 @@ class DraftedDomain:
     def _could_break(self, *rules: str | Repair) -> str:
         counts = [self.breakable[one] for one in rules if one in self.breakable]
         return f"  # {min(counts):,} public rows could have broken it" if counts else ""
+
+    @property
+    def headline(self) -> str:
+        """How many columns are missing in each synthetic row, with what can be done, or ""."""
+        names = [one.name for one in self.left_out]
+        if self.children is not None and self.domain.children is not None:
+            table = self.domain.children.link.table
+            names += [f"{one.name} of {table}" for one in self.children.left_out]
+        if not names:
+            return ""
+        some = ", ".join(map(_printable, names[:_MOST_NAMED]))
+        more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+        return (
+            f"Empty in every synthetic row: {some}{more}. To fill one, write below `derived` a"
+            " number for each row, such as `key: row()`, or a text, such as"
+            """ `name: '"customer " + text(row(), 5)'`."""
+        )
 
     @property
     def hint(self) -> str:

@@ -31,6 +31,7 @@ from jam_dagster.tables.domain.derived import reproduces
 from jam_dagster.tables.domain.expressions import columns_of, parsed
 from jam_dagster.tables.domain.formula import Formula
 from jam_dagster.tables.domain.missing_where import MissingWhere
+from jam_dagster.tables.domain.unique import Unique, repeated_rows
 from jam_dagster.tables.domain.units import LONGER_THAN_DAYS
 from jam_dagster.tables.drafting.determined import relations
 from jam_dagster.tables.drafting.determined_times import clock_sums
@@ -51,6 +52,9 @@ _MOST_COLUMNS = 60
 _MOST_PAIRED = 2**14
 _MOST_FOUND = 10
 _MOST_DISTANCES = 12
+_MOST_UNIQUE = 3
+_MOST_UNLISTED = 0.05
+_LEAST_REPEATED = 50
 
 _LEAST_ELSEWHERE = 0.2
 """Least share of the rows in which a column is never missing, by the values of another."""
@@ -83,6 +87,7 @@ def found_constraints(table: pd.DataFrame, encoded: EncodedTable) -> dict[Repair
     found.update(orders)
     found.update(_combinations(encoded))
     found.update(_formulas(table, encoded.domain.binned, ordered))
+    found.update(_unique(table, encoded))
     return found
 
 
@@ -319,6 +324,40 @@ def _formulas(
             used |= all_names
             found[Formula(name, expression)] = min(map(values.shuffled, all_names))
     return found
+
+
+def _unique(table: pd.DataFrame, encoded: EncodedTable) -> dict[Repair, int]:
+    """Return pairs of columns whose values no two rows share, though each repeats its own.
+
+    Unrelated columns would repeat many pairs. Only columns count of which rows have listed values.
+    """
+    if encoded.records < _LEAST_ROWS:
+        return {}
+    keys: dict[str, npt.NDArray[np.int64]] = {}
+    alike: dict[str, float] = {}
+    for one in encoded.domain.attributes:
+        listed = one.other_code is None
+        if not listed and (encoded.column(one.name) == one.other_code).mean() > _MOST_UNLISTED:
+            continue
+        codes = pd.factorize(table[one.name])[0].astype(np.int64)
+        counts = np.bincount(codes[codes >= 0]).astype(np.float64)
+        known = counts.sum()
+        if known > _LEAST_KNOWN * len(codes) and len(counts) < (1 - _LEAST_SHARE) * known:
+            keys[one.name] = codes
+            alike[one.name] = float((counts**2).sum() / known**2)
+    found: list[tuple[float, Repair]] = []
+    for first, second in combinations(keys, 2):
+        expected = len(table) ** 2 / 2 * alike[first] * alike[second]
+        if expected < _LEAST_REPEATED:
+            continue
+        codes = np.stack([keys[first], keys[second]], axis=1)
+        for some in (codes[_sampled(len(codes))], codes):
+            if repeated_rows(list(some.T)).any():
+                break
+        else:
+            found.append((expected, Unique((first, second))))
+    found.sort(key=lambda one: -one[0])
+    return {one: int(min(rows, encoded.records)) for rows, one in found[:_MOST_UNIQUE]}
 
 
 def _holds(expression: str, name: str, table: pd.DataFrame) -> bool:

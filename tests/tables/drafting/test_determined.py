@@ -302,6 +302,8 @@ def test_what_others_determine_is_derived_and_a_constant_proposed(tmp_path) -> N
     assert draft.proposed == {"year": 2013}
     assert table.number.tolist() == FLIGHTS.number.tolist()
     assert [one.name for one in draft.left_out] == ["year", "note"]
+    assert draft.headline.startswith("Empty in every synthetic row: year, note. To fill one, write")
+    assert draft_table(FLIGHTS[["hour"]]).headline == ""
     assert "(--no-infer models them):\n  sched dep: hour * 100 + minute" in draft.remark
     draft.save(tmp_path / "domain.yaml")
     text = (tmp_path / "domain.yaml").read_text()
