@@ -29,7 +29,6 @@ from jam_dagster.common.json_text import DAMAGE, parse_json
 from jam_dagster.common.section import parsed
 from jam_dagster.errors import InputError
 from jam_dagster.privacy import (
-    Budget,
     Neighbours,
     NoiseCall,
     ReleaseId,
@@ -104,7 +103,8 @@ class Certificate:
     @property
     def charge_faults(self) -> tuple[str, ...]:
         """The faults of the charges; empty if every draw was paid for."""
-        return tuple(charge_faults(self.draws, self.entries, self.asked.shares))
+        asked = self.asked
+        return tuple(charge_faults(self.draws, self.entries, asked.shares, asked.selections))
 
     @property
     def rho_spent(self) -> float:
@@ -114,7 +114,9 @@ class Certificate:
     @property
     def epsilon_spent(self) -> float:
         """The spent rho, as epsilon at the release's delta."""
-        return epsilon_from_rho(self.rho_spent, self.asked.delta) if self.draws else 0.0
+        return (
+            epsilon_from_rho(self.rho_spent, self.asked.budget.converts_at) if self.draws else 0.0
+        )
 
     @property
     def digest(self) -> str:
@@ -150,8 +152,9 @@ class Certificate:
                 "asked": {
                     "epsilon": self.asked.epsilon,
                     "delta": self.asked.delta,
-                    "rho": Budget(self.asked.epsilon, self.asked.delta).rho,
+                    "rho": self.asked.budget.rho,
                     "shares": dict(self.asked.shares),
+                    **({"selections": selections} if (selections := self.asked.selections) else {}),
                 },
                 "spent": {"rho": self.rho_spent, "epsilon": self.epsilon_spent},
                 "guarantee": list(guarantee_of(self, releasable=self.releasable)),
@@ -218,6 +221,7 @@ class Certificate:
         privacy, ledger = content["privacy"], content["ledger"]
         relation = {name: privacy["neighbours"][name] for name in ("relation", "max_rows")}
         asked = {name: privacy["asked"][name] for name in ("epsilon", "delta", "shares")}
+        asked["selections"] = privacy["asked"].get("selections", 0.0)
         calls = [dict(one) for one in content["noise"]["draws"]]
         own = {
             **{name: content[name] for name in ("made", "made_with", "specification", "version")},
@@ -424,7 +428,7 @@ def guarantee_of(certificate: Certificate, *, releasable: bool) -> tuple[str, ..
         "draws add up, and rho is converted once, for the release as a whole.",
         "An attacker who knows both of these tables, and decides from the release which one it was "
         "made from, names one of them at most "
-        f"{describe_advantage(Budget(asked.epsilon, asked.delta))} more often if it was that one "
+        f"{describe_advantage(asked.budget)} more often if it was that one "
         "than if it was not (sqrt(rho / 2), by Pinsker's inequality).",
     ]
     if certificate.neighbours.records_public:

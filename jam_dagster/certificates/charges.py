@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from jam_dagster.certificates.facts import COUNTED, DERIVED, RAN, STORED
-from jam_dagster.privacy.accounting import units_down, units_up
+from jam_dagster.privacy.accounting import (
+    UNITS_PER_DELTA,
+    delta_units_up,
+    units_down,
+    units_up,
+)
 
 if TYPE_CHECKING:
     from jam_dagster.certificates.facts import Entry, PaidDraw
@@ -22,13 +28,20 @@ def spent_units(draws: Iterable[PaidDraw]) -> int:
 
 
 def charge_faults(
-    draws: Sequence[PaidDraw], entries: Sequence[Entry], shares: Mapping[str, float]
+    draws: Sequence[PaidDraw],
+    entries: Sequence[Entry],
+    shares: Mapping[str, float],
+    selections: float = 0.0,
 ) -> Iterator[str]:
     """Yield the faults of a release's charges, in sentences.
 
     `entries` are all of the release; an earlier opening without a charge is allowed. `shares` are
-    the requested rho.
+    the requested rho, and `selections` is the requested delta of selections of values.
     """
+    if sum(Fraction(repr(one.call.delta)) for one in draws) > Fraction(
+        delta_units_up(selections), UNITS_PER_DELTA
+    ):
+        yield "selections of values take more delta than was asked for"
     if not entries:
         yield "no ledger was charged for the draws"
         return
@@ -39,6 +52,9 @@ def charge_faults(
     for opening, by_share in openings.items():
         for share in sorted({*shares, *by_share}):
             yield from _share_faults(share, by_share.get(share, []), shares.get(share))
+        reserved = (one.selections or 0 for its in by_share.values() for one in its)
+        if sum(reserved) != delta_units_up(selections):
+            yield "another delta was reserved for selections of values than was asked for"
         if opening != entries[-1].opening and any(
             entry.kind == "charged" for listed in by_share.values() for entry in listed
         ):

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from jam_dagster.privacy import NoiseCall, ReleaseId
+from jam_dagster.privacy import Budget, NoiseCall, ReleaseId
 from jam_dagster.tables.domain.domain import Provenance
 from jam_dagster.tables.sources.dialect import DEFAULT_DIALECT, Dialect
 
@@ -63,6 +63,7 @@ class Entry:
     previous: str
     digest: str = ""
     records: str = ""
+    selections: int | None = None
 
     @classmethod
     def of(cls, event: Event) -> Entry:
@@ -76,8 +77,8 @@ class Entry:
         return event.moves_amount or event.kind.value in (STORED, DERIVED, COUNTED, RAN)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values; a digest and a number of records only where there is one."""
-        optional = ("digest", "records")
+        """Return plain values; a digest, a number of records and a delta only if there is one."""
+        optional = ("digest", "records", "selections")
         return {
             name: value for name, value in asdict(self).items() if name not in optional or value
         }
@@ -103,11 +104,20 @@ class Standing:
 
 @dataclass(frozen=True)
 class RequestedBudget:
-    """The requested budget: (epsilon, delta) of the whole release, and rho by share."""
+    """The requested budget: (epsilon, delta) of the whole release, and rho by share.
+
+    `selections` is the part of delta that selections of values have.
+    """
 
     epsilon: float
     delta: float
     shares: Mapping[str, float]
+    selections: float = 0.0
+
+    @property
+    def budget(self) -> Budget:
+        """The budget of the whole release."""
+        return Budget(self.epsilon, self.delta, self.selections)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from jam_dagster.certificates.facts import Entry, Withdrawal, to_the_second
+from jam_dagster.privacy.accounting import delta_left
 from jam_dagster.privacy.ledger.policy import Holding, Policy, use
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ def _totals(journal: Sequence[Event], certificate: Certificate) -> dict[str, Any
     return {
         "policy": asdict(policy),
         "epsilon": last.epsilon,
-        "delta": last.delta,
+        "delta": delta_left(last.delta or 0.0, last.selections or 0),
         "period": period or "lifetime",
         "granted_units": last.units,
         "spent_units": now.spent,

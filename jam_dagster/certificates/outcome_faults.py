@@ -30,10 +30,13 @@ from jam_dagster.privacy.noise.calls import (
     COUNTS,
     RECORDS,
     SELECTION,
+    THRESHOLD,
     VALUES,
     NoiseCall,
     noise_fault,
+    subject_of_values,
 )
+from jam_dagster.privacy.noise.thresholds import selection_delta
 from jam_dagster.privacy.outcome_store import (
     choice_digest,
     derived_digest,
@@ -42,6 +45,7 @@ from jam_dagster.privacy.outcome_store import (
 )
 from jam_dagster.privacy.shares import DOMAIN, EVALUATION, MECHANISM
 from jam_dagster.tables.codes.purpose import targets
+from jam_dagster.tables.domain.bought import LEVELS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,6 +53,7 @@ if TYPE_CHECKING:
     from jam_dagster.certificates.certificate import Certificate
     from jam_dagster.certificates.facts import Entry
     from jam_dagster.mechanisms import Transcript
+    from jam_dagster.privacy import Neighbours
     from jam_dagster.tables import Domain, MarginalSource, Workload
 
 
@@ -67,7 +72,17 @@ def draw_faults(certificate: Certificate) -> Iterator[str]:
             yield f"{call.step} has another sensitivity than the neighbours ask for"
         if fault := noise_fault(call):
             yield fault
+        yield from _threshold_faults(call, certificate.neighbours)
     yield from _price_faults(certificate)
+
+
+def _threshold_faults(call: NoiseCall, neighbours: Neighbours) -> Iterator[str]:
+    """Yield the fault of a selection of values whose threshold is not worth its delta."""
+    if call.kind != THRESHOLD or call.scale is None:
+        return
+    values, rows = neighbours.values_of_one, neighbours.max_rows
+    if selection_delta(call.scale, call.threshold, values, rows) > call.delta * (1.0 + CLOSE):
+        yield f"{call.step} publishes values of one person with a larger probability than its delta"
 
 
 def _price_faults(certificate: Certificate) -> Iterator[str]:
@@ -80,8 +95,10 @@ def _price_faults(certificate: Certificate) -> Iterator[str]:
             yield f"{call.step} cost rho {call.rho:.6g} in place of {wanted:.6g}"
         left -= units_up(call.rho)
     bought = [one.call for one in certificate.draws if one.share == DOMAIN]
+    parts = {one.step: LEVELS if one.kind == THRESHOLD else 1 for one in bought}
     for call in bought:
-        wanted = certificate.asked.shares.get(DOMAIN, 0.0) / len(bought)
+        part = parts[call.step] / sum(parts.values())
+        wanted = certificate.asked.shares.get(DOMAIN, 0.0) * part
         if not math.isclose(call.rho, wanted, rel_tol=CLOSE, abs_tol=2 / UNITS_PER_RHO):
             yield f"{call.step} cost rho {call.rho:.6g} in place of {wanted:.6g}"
 
@@ -98,7 +115,7 @@ def _sensitivity(draw: PaidDraw, certificate: Certificate) -> float | None:
             return None
         return neighbours.evaluation_l2(certificate.records, means, number)
     if draw.share == DOMAIN:
-        return neighbours.marginal_l2 if call.kind == COUNTS else None
+        return neighbours.marginal_l2 if call.kind in (COUNTS, THRESHOLD) else None
     if draw.share != MECHANISM:
         return None
     if call.kind == COUNTS:
@@ -206,13 +223,17 @@ def draws_of(transcript: Transcript, domain: Domain) -> list[PaidDraw]:
     bought = (
         NoiseCall(
             one.step,
-            COUNTS,
+            COUNTS if one.threshold is None else THRESHOLD,
             one.rho,
             one.sensitivity,
             one.sigma,
             one.cells,
             lost=one.values is None,
-            subject=one.attribute,
+            subject=one.attribute
+            if one.names is None
+            else subject_of_values(one.attribute, one.names),
+            delta=one.delta,
+            threshold=one.threshold or 0,
         )
         for one in counts
     )
@@ -279,6 +300,8 @@ def outcome_digest(call: NoiseCall, values: np.ndarray | None) -> str | None:
     if values is None:
         return None
     subject = "" if call.subject == RECORDS else call.subject
+    if call.kind == THRESHOLD:
+        subject = f"{subject} from {call.threshold}"
     return values_digest(values, call.scale or 0.0, call.rho, subject)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from jam_dagster.privacy import Budget, epsilon_from_rho, rho_within
+from jam_dagster.privacy import epsilon_from_rho, rho_within
 from jam_dagster.privacy.accounting import units_up
 from jam_dagster.privacy.noise.calls import COUNTS, VALUES
 from jam_dagster.privacy.shares import DOMAIN, EVALUATION
@@ -47,7 +47,7 @@ def render_certificate(certificate: Certificate) -> str:
     return template.render(
         certificate=certificate,
         document=certificate.to_dict(),
-        rho_asked=Budget(asked.epsilon, asked.delta).rho,
+        rho_asked=asked.budget.rho,
         parts=_parts(certificate),
         amounts=_amounts(certificate),
         entries=[{"entry": one, "rho": rho_within(one.units)} for one in certificate.entries],

@@ -48,7 +48,6 @@ from jam_dagster.mechanisms import MECHANISMS
 from jam_dagster.mechanisms.loops.rows import chunk_sizes, release_rows
 from jam_dagster.mechanisms.loops.transcript import measurements_hash
 from jam_dagster.mechanisms.registry import find_mechanism
-from jam_dagster.privacy import Budget
 from jam_dagster.privacy.accounting import units_down
 from jam_dagster.privacy.ledger.release_id import fingerprint_of
 from jam_dagster.privacy.shares import DOMAIN, EVALUATION, MECHANISM
@@ -477,7 +476,7 @@ def _transcript_faults(held: Held) -> Iterator[str]:
 
 def _budget_faults(certificate: Certificate) -> Iterator[str]:
     asked = certificate.asked
-    whole = units_down(Budget(asked.epsilon, asked.delta).rho)
+    whole = units_down(asked.budget.rho)
     if sum(units_down(rho) for rho in asked.shares.values()) > whole:
         yield "the shares hold more than epsilon and delta are worth"
     spent: dict[str, float] = dict.fromkeys(asked.shares, 0.0)

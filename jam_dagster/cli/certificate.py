@@ -57,7 +57,9 @@ def show(
         f"of {release_id.dataset}",
         "Guarantee": f"epsilon {asked.epsilon:g} at delta {asked.delta:g}",
         "Protects": certificate.neighbours.describe(),
-        "Spent": describe_rho(certificate.rho_spent, asked.delta) if certificate.draws else "0",
+        "Spent": describe_rho(certificate.rho_spent, asked.budget.converts_at)
+        if certificate.draws
+        else "0",
         "Draws": f"{len(certificate.draws)}, with {certificate.noise} noise",
         "Ledger": f"{len(certificate.entries)} entries"
         if certificate.standing

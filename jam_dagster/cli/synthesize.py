@@ -181,8 +181,8 @@ def _print_summary(made: Synthesis, spec: ReleaseSpec) -> None:
         lines["Restricted report"] = str(made.restricted_report)
     if made.certificate is not None:
         lines["Certificate"] = str(made.certificate)
-    lines["Privacy budget"] = describe_rho(made.rho_budget, spec.privacy.delta)
-    lines["Privacy spent"] = describe_rho(made.rho_spent, spec.privacy.delta)
+    lines["Privacy budget"] = describe_rho(made.rho_budget, spec.budget.converts_at)
+    lines["Privacy spent"] = describe_rho(made.rho_spent, spec.budget.converts_at)
     lines["Rounds"] = picks_text(spec.mechanism.name, made.picks)
     lines["Rounding to rows"] = f"{made.sampling_error:.4f}, from the model to the table"
     if made.checks_page is not None:

@@ -61,13 +61,12 @@ class ReleaseGraph:
                 " their roots: give it another name."
             )
         self._check_accepted()
-        declared = self.spec.domain.declared
-        if declared is not None and declared.asked is not None:
+        if self.spec.asked is not None:
             # The asset `domain` would have to be an output of the step that draws.
             raise SpecificationError(
-                f"domain: release {self.spec.release} has `edges: paid`, which jam-dagster"
-                " synthesize and Python buy, and no asset yet: declare the edges, or copy the"
-                " domain.yaml that another release bought."
+                f"domain: release {self.spec.release} has `edges: paid` or `values: paid`, which"
+                " jam-dagster synthesize and Python buy, and no asset yet: declare them, or copy"
+                " the domain.yaml that another release bought."
             )
         own = (LABEL_TAG, CHARGES_TAG, RESERVES_TAG)
         reserved = sorted(tag for tag in self.options.tags if tag in own)

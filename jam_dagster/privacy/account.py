@@ -7,6 +7,7 @@ from typing import Protocol
 from jam_dagster.errors import BudgetExceededError, ChargedBeforeError, ReleaseClosedError
 from jam_dagster.privacy.accounting import (
     check_rho,
+    delta_units_up,
     describe_rho,
     epsilon_from_rho,
     rho_within,
@@ -30,6 +31,10 @@ class Account(Protocol):
     @property
     def reserved(self) -> float:
         """Rho of the whole share."""
+
+    @property
+    def selections(self) -> int:
+        """Delta that the share has for selections of values, in units of 1e-18."""
 
     @property
     def spent(self) -> float:
@@ -137,6 +142,8 @@ class UnledgeredAccount:
         What may be spent.
     share : str
         Name of the share.
+    selections : float
+        Delta that it has for selections of values.
 
     Raises
     ------
@@ -144,8 +151,9 @@ class UnledgeredAccount:
         If `rho` is not a positive, finite number.
     """
 
-    def __init__(self, rho: float, share: str = MECHANISM) -> None:
+    def __init__(self, rho: float, share: str = MECHANISM, selections: float = 0.0) -> None:
         self._share = share
+        self._selections = delta_units_up(selections)
         self._reserved = units_down(check_rho(rho))
         self._charges: dict[str, int] = {}
         self._spent = 0
@@ -160,6 +168,11 @@ class UnledgeredAccount:
     def reserved(self) -> float:
         """Rho of the whole share."""
         return rho_within(self._reserved)
+
+    @property
+    def selections(self) -> int:
+        """Delta that the share has for selections of values, in units of 1e-18."""
+        return self._selections
 
     @property
     def spent(self) -> float:

@@ -253,7 +253,7 @@ def delta_units_up(delta: float) -> int:
 
 
 def delta_left(delta: float, units: int) -> float:
-    """Return what is left of a delta for the conversion of rho, rounded down.
+    """Return what is left of a delta for the conversion of rho, by shortest digits, rounded down.
 
     A mechanism that is rho-zCDP but with a probability of ``delta_s`` is
     ``(epsilon, delta)``-DP if rho-zCDP implies ``(epsilon, delta - delta_s)``-DP, and both amounts
@@ -279,7 +279,7 @@ def delta_left(delta: float, units: int) -> float:
             f"selections of values take all of delta {delta!r}, and rho needs some: give them less"
         )
     near = float(left)
-    return near if Fraction(near) <= left else math.nextafter(near, 0.0)
+    return near if Fraction(repr(near)) <= left else math.nextafter(near, 0.0)
 
 
 def rho_within(units: int) -> float:

@@ -8,8 +8,9 @@ stored outcome is returned again without a charge: reading it is post-processing
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from fractions import Fraction
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, cast
@@ -19,6 +20,7 @@ import numpy as np
 from jam_dagster.common.choices import RECORDS_SHARE
 from jam_dagster.common.redaction import private_values
 from jam_dagster.errors import (
+    BudgetExceededError,
     ChargedBeforeError,
     DamagedOutcomeError,
     LedgerIntegrityError,
@@ -26,6 +28,7 @@ from jam_dagster.errors import (
     SpecificationError,
 )
 from jam_dagster.privacy.accounting import (
+    UNITS_PER_DELTA,
     UNITS_PER_RHO,
     equal_part,
     exponential_epsilon,
@@ -39,9 +42,11 @@ from jam_dagster.privacy.noise.calls import (
     INTEGERS,
     RECORDS,
     SELECTION,
+    THRESHOLD,
     DrawKind,
     NoiseCall,
     subject_of_choices,
+    subject_of_values,
 )
 from jam_dagster.privacy.outcome_store import (
     MemoryStore,
@@ -113,6 +118,7 @@ class Draws:
         self._units_of: dict[str, int] = {}
         self._units = 0
         self._calls: dict[str, NoiseCall] = {}
+        self._deltas: dict[str, float] = {}
 
     @property
     def calls(self) -> tuple[NoiseCall, ...]:
@@ -426,6 +432,84 @@ class Draws:
             stored = {"values": noisy, "sigma": float(sigma), "rho": rho, "subject": subject}
             self._store.put(step, stored)
         return self._released(call, stored)
+
+    def select_values(
+        self,
+        step: str,
+        counts: Callable[[], Mapping[str, int]],
+        *,
+        rho: float,
+        delta: float,
+        subject: str,
+    ) -> tuple[tuple[str, ...], np.ndarray]:
+        """Publish the values that surely more than one person has; see `Noise.select_values`.
+
+        Parameters
+        ----------
+        step
+            The name of this draw within its release.
+        counts
+            Returns how many rows have each value that occurs. A stored outcome does without.
+        rho
+            The price of the draw.
+        delta
+            Its delta, which is a part of what the account has for selections.
+        subject
+            The attribute whose values these are. The ledger's digest covers it, and the values.
+
+        Returns
+        -------
+        tuple of tuple and ndarray
+            The published values, in the order of `counts`, and their noisy counts, int64.
+
+        Raises
+        ------
+        BudgetExceededError
+            If the account does not hold `rho`, or has less delta for all selections.
+        LostDrawError, LedgerIntegrityError, ReleaseClosedError
+            As for `select`.
+        """
+        neighbours = self.neighbours
+        call = NoiseCall(step, THRESHOLD, rho, neighbours.marginal_l2, None, 0, delta=delta)
+        self._deltas[step] = delta
+        taken = sum(Fraction(repr(one)) for one in self._deltas.values())
+        if taken > Fraction(self._account.selections, UNITS_PER_DELTA):
+            raise BudgetExceededError(
+                f"{step} selects values, which takes a delta of {delta:g}, and this account has"
+                " less left for it"
+            )
+        stored = self._recalled(call)
+        if stored is None:
+            with private_values():
+                held = dict(counts())
+                exact = np.array(list(held.values()), dtype=np.int64)
+            self._pay(call)
+            chosen, noisy, sigma, threshold = self._noise.select_values(
+                exact,
+                call.sensitivity,
+                rho,
+                delta,
+                neighbours.values_of_one,
+                neighbours.max_rows,
+                step,
+            )
+            occurring = list(held)
+            stored = {
+                "values": noisy,
+                "names": [occurring[index] for index in chosen.tolist()],
+                "sigma": float(sigma),
+                "threshold": int(threshold),
+                "rho": rho,
+            }
+            self._store.put(step, stored)
+        names, noisy = tuple(map(str, stored["names"])), np.asarray(stored["values"], np.int64)
+        sigma, paid = float(stored["sigma"]), float(stored["rho"])
+        threshold, of = int(stored["threshold"]), subject_of_values(subject, names)
+        digest = values_digest(noisy.astype(np.float64), sigma, paid, f"{of} from {threshold}")
+        self._account.confirm(step, digest)
+        noted = replace(self._calls[step], scale=sigma, lost=False, subject=of)
+        self._calls[step] = replace(noted, cells=len(names), threshold=threshold)
+        return names, noisy
 
     def _released(
         self, call: NoiseCall, stored: Outcome, *, least: float = -math.inf

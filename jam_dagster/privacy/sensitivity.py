@@ -76,6 +76,7 @@ class Neighbours:
     score of a gain        2 k w          k w
     score of dependence    8 k (6 if k=1) 4 k
     cell of a marginal     k              k
+    values of one person   2 k            k
     number of rows         k (0 if k = 1) k
     =====================  =============  ==========
 
@@ -122,6 +123,11 @@ class Neighbours:
     def jam_score(self) -> float:
         """Sensitivity of JAM-PGM's score, in counts; see `JAM_SCORE`."""
         return 2.0 * self.marginal_l1
+
+    @property
+    def values_of_one(self) -> int:
+        """The most values of a column whose counts one person moves: k, or k before and k after."""
+        return self.max_rows * (2 if self.relation == "replace_one" else 1)
 
     @property
     def cell(self) -> float:

@@ -45,7 +45,7 @@ from jam_dagster.tables.codes.marginals import RecordsOnly
 from jam_dagster.tables.codes.privacy_unit import seeded_secret
 from jam_dagster.tables.codes.purpose import regressions, targets
 from jam_dagster.tables.codes.spreadsheet import check_cells
-from jam_dagster.tables.domain.bought import Draw, PaidCounts
+from jam_dagster.tables.domain.bought import LEVELS, Draw, PaidCounts
 from jam_dagster.tables.sources.public import encoded_tables
 from jam_dagster.tables.sources.table_file import ChunkFormat, TableFile
 
@@ -285,15 +285,33 @@ class Engine:
     def bought(self) -> Domain:
         """Return the domain; what it asks for is bought by draws on the private table.
 
-        Each draw counts the bins of one attribute, at an equal part of the share. The release is
-        claimed before.
+        Each draw counts the bins of one attribute, at an equal part of the share, or selects the
+        values of one, at the price of an attribute's bins. The release is claimed before.
         """
         asked = self.domain.asked
         if asked is None:
             return self.domain
         self.begin(None, None)
         draws = self.funding.draws(DOMAIN)
-        rho = rho_within(units_down(self.spec.shares[DOMAIN]) // asked.draws)
+        units = units_down(self.spec.shares[DOMAIN]) // asked.draws
+        rho, unit = rho_within(units), self.spec.privacy.protection.unit
+
+        def selected(draw: Draw, counted: Callable[[], dict[str, dict[str, int]]]) -> PaidCounts:
+            step, name = draw.step, draw.attribute.name
+            price, delta = rho_within(LEVELS * units), asked.delta_of(self.spec.budget.delta)
+            names, noisy = None, None
+            with suppress(LostDrawError):
+                names, noisy = draws.select_values(
+                    step, lambda: counted()[name], rho=price, delta=delta, subject=name
+                )
+            call = next(one for one in draws.calls if one.step == step)
+            return PaidCounts(
+                *(step, name, call.cells, call.rho, call.sensitivity, call.scale),
+                None if noisy is None else tuple(map(int, noisy)),
+                names,
+                call.delta,
+                call.threshold,
+            )
 
         def paid(draw: Draw, counted: Callable[[], MarginalSource]) -> PaidCounts:
             step, name, cells = draw.step, draw.attribute.name, draw.attribute.size
@@ -308,9 +326,15 @@ class Engine:
             return PaidCounts(step, name, cells, call.rho, call.sensitivity, sigma, values)
 
         def measure(level: Sequence[Draw]) -> list[PaidCounts]:
-            cells = Domain(tuple(one.attribute for one in level))
-            counted = cache(partial(self._counted, cells, [(name,) for name in cells.names]))
-            return [paid(one, counted) for one in level]
+            listed = [one.attribute.name for one in level if not one.attribute.binned]
+            bins = tuple(one.attribute for one in level if one.attribute.binned)
+            counted = cache(lambda: self._counted(Domain(bins), [(one.name,) for one in bins]))
+            secret = None if unit is None else self.row_secret()
+            texts = cache(lambda: self.spec.private.texts(listed, unit, secret))
+            return [
+                paid(one, counted) if one.attribute.binned else selected(one, texts)
+                for one in level
+            ]
 
         with private_step("buying the domain"), self.place.modes():
             return self.domain.buy(measure)
@@ -614,6 +638,7 @@ class Engine:
                 dataset=release_id.dataset,
                 epsilon=run.release.epsilon,
                 delta=run.release.delta,
+                selections=run.release.selections,
                 reserved=run.release.shares,
                 partition=release_id.partition,
                 edition=release_id.edition,
@@ -670,7 +695,9 @@ class Engine:
         terms = ReleaseTerms(
             release_id=released.release_id,
             specification=self.spec.specified(run.model.domain),
-            asked=RequestedBudget(released.epsilon, released.delta, released.shares),
+            asked=RequestedBudget(
+                released.epsilon, released.delta, released.shares, released.selections
+            ),
             source_restriction=self.spec.private.restricted_because,
             dialect=self.spec.dialect,
             drawn_on=drawn_on,

@@ -35,6 +35,7 @@ class ResearchFunding:
     seed: int
     place: Place
     run_id: str = ""
+    selections: Mapping[str, float] = field(default_factory=dict)
     ledger: None = field(default=None, init=False)
     signer: None = field(default=None, init=False)
     _accounts: dict[str, UnledgeredAccount] = field(default_factory=dict, init=False)
@@ -55,7 +56,10 @@ class ResearchFunding:
 
     def draws(self, share: str) -> Draws:
         """Return the draws of a share, from an account that only counts."""
-        account = self._accounts.setdefault(share, UnledgeredAccount(self.shares[share], share))
+        selections = self.selections.get(share, 0.0)
+        account = self._accounts.setdefault(
+            share, UnledgeredAccount(self.shares[share], share, selections)
+        )
         return Draws(
             make_noise("numpy", self.seed),
             account,
@@ -108,7 +112,8 @@ class LedgerFunding:
     and `table` what all partitions of the source are of, if it is a partition.
     `linked` describes the source if it is a file with a second name. `grants` is the budget that a
     new ledger grants the dataset, and `records_public` whether that grant says that the number of
-    records is public; None: the dataset must have a grant.
+    records is public; None: the dataset must have a grant. `selections` is the part of delta that
+    shares have for selections of values.
     """
 
     ledger: Ledger
@@ -124,6 +129,7 @@ class LedgerFunding:
     signer: Signer | None = None
     grants: Budget | None = None
     records_public: bool = False
+    selections: Mapping[str, float] = field(default_factory=dict)
     notify: Callable[[str], None] = lambda sentence: None
 
     def __post_init__(self) -> None:
@@ -142,6 +148,7 @@ class LedgerFunding:
                 neighbours=self.protection.neighbours,
                 source=self._binding(),
                 takes_over=self._abandoned,
+                selections=self.selections,
             )
         self.ledger.check_writable()
 
@@ -277,6 +284,7 @@ class LedgerFunding:
             self.release_id.dataset,
             epsilon=budget.epsilon,
             delta=budget.delta,
+            selections=budget.selections,
             policy=Policy(records="public" if self.records_public else "private"),
             reason="new ledger: what its first release asks for",
         )
@@ -295,6 +303,7 @@ class LedgerFunding:
             source=self._binding(make=True),
             run_id=self.run_id,
             takes_over=self._abandoned,
+            selections=self.selections,
         )
 
     @cached_property

@@ -35,23 +35,26 @@ class ReleaseIdentity:
     """The release of a run, with its guarantees.
 
     For seeded noise, which no ledger knows, the id holds the seed by its specification's digest.
-    `shares` are in rho.
+    `shares` are in rho, and `selections` is the part of delta that selections of values have.
     """
 
     release_id: ReleaseId
     epsilon: float
     delta: float
     shares: Mapping[str, float]
+    selections: float = 0.0
 
     @classmethod
     def of(cls, spec: ReleaseSpec, domain: Domain | None, partition: str) -> ReleaseIdentity:
         """Return the identity of the release that is configured now."""
-        privacy = spec.privacy
-        return cls(spec.release_id(domain, partition), privacy.epsilon, privacy.delta, spec.shares)
+        budget, release_id = spec.budget, spec.release_id(domain, partition)
+        return cls(release_id, budget.epsilon, budget.delta, spec.shares, budget.selections)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the identity as JSON holds it."""
         content = asdict(self)
+        if not self.selections:
+            del content["selections"]
         return {"key": content.pop("release_id"), **content}
 
     @classmethod

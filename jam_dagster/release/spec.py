@@ -44,6 +44,7 @@ from jam_dagster.tables import (
     source_from_config,
 )
 from jam_dagster.tables.codes.purpose import targets
+from jam_dagster.tables.domain.bought import Asked
 from jam_dagster.tables.sources.base import absolute_paths, check_not_split
 from jam_dagster.tables.sources.dialect import Dialect
 from jam_dagster.tables.sources.partition_template import at_partition, is_partitioned
@@ -224,20 +225,20 @@ class ReleaseSpec(Section):
 
     def _check_asked(self) -> None:
         """Raise if the domain asks for what cannot be bought."""
-        declared = self.domain.declared
-        if declared is None or declared.asked is None:
+        asked = self.asked
+        if asked is None:
             return
         fault = (
             "draft the domain from the public table (domain: {identify: public})"
             if self.public is not None
-            else "declare the edges, since a release of two tables buys none yet"
+            else "declare them, since a release of two tables buys none yet"
             if self.private.linked is not None
             else ""
         )
         if fault:
             raise SpecificationError(
-                f"The domain of release {self.release} has `edges: paid` in"
-                f" {min(declared.asked.bins)}: {fault}."
+                f"The domain of release {self.release} asks for the values or edges of"
+                f" {asked.names[0]}: {fault}."
             )
 
     def _check_apart(self) -> None:
@@ -316,12 +317,12 @@ class ReleaseSpec(Section):
         except SpecificationError as error:
             raise SpecificationError(f"privacy.epsilon: {error}") from None
         self.privacy.protection.check(shares[MECHANISM])
-        asked = None if self.domain.declared is None else self.domain.declared.asked
+        asked = self.asked
         if asked is not None and shares.get(DOMAIN, 0.0) < SMALLEST_RHO * asked.draws:
             raise SpecificationError(
                 f"domain: a share of {asked.share} of rho = {self.budget.rho:.3g} is too small for"
-                f" the {asked.draws} draws that `edges: paid` asks for: raise privacy.epsilon or"
-                " the domain's share, or declare edges."
+                f" the {asked.draws} draws that it asks for: raise privacy.epsilon or the domain's"
+                " share, or declare values and edges."
             )
         if self.evaluation_mode == "private" and EVALUATION not in shares:
             raise SpecificationError(
@@ -333,7 +334,20 @@ class ReleaseSpec(Section):
     @property
     def budget(self) -> Budget:
         """The budget of the whole release."""
-        return self.privacy.budget
+        asked, budget = self.asked, self.privacy.budget
+        if asked is None or not asked.values:
+            return budget
+        return Budget(budget.epsilon, budget.delta, asked.selections(budget.delta))
+
+    @property
+    def asked(self) -> Asked | None:
+        """The values and edges that the domain asks to be bought, if it does."""
+        return None if self.domain.declared is None else self.domain.declared.asked
+
+    @property
+    def selections(self) -> dict[str, float]:
+        """The delta that each share has for selections of values, of those that have any."""
+        return {DOMAIN: delta} if (delta := self.budget.selections) else {}
 
     @property
     def shares(self) -> dict[str, float]:
@@ -341,7 +355,7 @@ class ReleaseSpec(Section):
 
         Mode private measures errors by one, and a domain that asks is bought by another.
         """
-        asked = None if self.domain.declared is None else self.domain.declared.asked
+        asked = self.asked
         return self.budget.shares(
             self.evaluation.share if self.evaluation_mode == "private" else 0.0,
             0.0 if asked is None else asked.share,
@@ -361,9 +375,9 @@ class ReleaseSpec(Section):
     @property
     def reads_values(self) -> bool:
         """Whether values of the private table are looked at before the evaluation is charged."""
-        declared = self.domain.declared
-        asks = declared is not None and declared.asked is not None
-        return asks or self.domain.restricted or self.mechanism.build().reads_values
+        return (
+            self.asked is not None or self.domain.restricted or self.mechanism.build().reads_values
+        )
 
     @property
     def exact(self) -> bool:

@@ -454,7 +454,9 @@ class _Steps:
         protection = spec.privacy.protection
         funding: Funding
         if ledger is None:
-            funding = ResearchFunding(spec.shares, protection, spec.privacy.seed or 0, place)
+            funding = ResearchFunding(
+                spec.shares, protection, spec.privacy.seed or 0, place, selections=spec.selections
+            )
         else:
             funding = LedgerFunding(
                 ledger,
@@ -474,6 +476,7 @@ class _Steps:
                 signer=configured_signer(request.signing_key),
                 grants=spec.budget,
                 records_public=request.records_public,
+                selections=spec.selections,
                 notify=self.progress.notify,
             )
         return Engine(spec, domain, place, funding, request.partition, self.progress)

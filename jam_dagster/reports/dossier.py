@@ -21,7 +21,6 @@ from jam_dagster.errors import InputError
 from jam_dagster.evaluation.verdict import mean_text
 from jam_dagster.evaluation.workload_error import CONFIDENCE, TableErrors, WorkloadErrors
 from jam_dagster.privacy import (
-    Budget,
     describe_advantage,
     describe_certainty,
     epsilon_from_rho,
@@ -136,7 +135,7 @@ class _Spending:
 
 
 def _facts(certificate: Certificate, domain: Domain, content: Mapping[str, Any] | None) -> _Facts:
-    asked = Budget(certificate.asked.epsilon, certificate.asked.delta)
+    asked = certificate.asked.budget
     # A measured number of records may be 0 or less.
     square = 1 / certificate.records**2 if certificate.records > 0 else None
     kinds = Counter(draw.call.kind for draw in certificate.draws)

@@ -16,7 +16,6 @@ from jam_dagster.certificates import Certificate
 from jam_dagster.certificates.verification import releasable_certificate
 from jam_dagster.common.validation import check_keys
 from jam_dagster.errors import InputError
-from jam_dagster.privacy import Budget
 
 _TEXTS = {
     "description": "basic",
@@ -74,7 +73,7 @@ def registry_record(path: Path, written: Mapping[str, Any]) -> dict[str, Any]:
             "privacy_parameters": {
                 "epsilon": asked.epsilon,
                 "delta": asked.delta,
-                "rho": Budget(asked.epsilon, asked.delta).rho,
+                "rho": asked.budget.rho,
             },
         },
         "deployment_model": {

@@ -49,12 +49,12 @@ _VALUES_SHOWN = 12
 class ReportFacts:
     """The facts of a report other than the data.
 
-    `reserved` is rho by share. `public_source` is without credentials, and is shown without
-    folders; the place of the private table is not shown. `public_released` says that the public
-    table is an earlier release of the same dataset. `remaining_epsilon` is what the dataset has
-    left, at the budget's delta; None without a ledger. `run` is the digest of the mechanism's run,
-    which identifies the page; it may be empty. `bounds` are the errors in the
-    transcript.
+    `selections` is the part of delta that selections of values have. `reserved` is rho by share.
+    `public_source` is without credentials, and is shown without folders; the place of the private
+    table is not shown. `public_released` says that the public table is an earlier release of the
+    same dataset. `remaining_epsilon` is what the dataset has left, at the budget's delta; None
+    without a ledger. `run` is the digest of the mechanism's run, which identifies the page; it may
+    be empty. `bounds` are the errors in the transcript.
     """
 
     release: str
@@ -62,6 +62,7 @@ class ReportFacts:
     epsilon: float
     delta: float
     reserved: Mapping[str, float]
+    selections: float = 0.0
     partition: str = ""
     edition: str = "1"
     public_source: str = ""
@@ -70,6 +71,11 @@ class ReportFacts:
     remaining_epsilon: float | None = None
     run: str = ""
     bounds: ErrorBounds | None = None
+
+    @property
+    def budget(self) -> Budget:
+        """The budget of the release."""
+        return Budget(self.epsilon, self.delta, self.selections)
 
 
 _FOLDERS = re.compile(r"(?<!\S)\S*[/\\](?=\S)")
@@ -254,9 +260,9 @@ def _guarantee(facts: ReportFacts, neighbours: Neighbours, children: str) -> dic
         "knows": knows,
         "one": "record, and everyone in it," if children else "person",
         "factor": f"{factor:.3g}",
-        "certainty": describe_certainty(Budget(facts.epsilon, facts.delta)),
+        "certainty": describe_certainty(facts.budget),
         "one_in": f"{1 / facts.delta:,.0f}",
-        "advantage": describe_advantage(Budget(facts.epsilon, facts.delta)),
+        "advantage": describe_advantage(facts.budget),
     }
 
 
@@ -283,7 +289,7 @@ def _budget(
     return {
         "reserved": reserved,
         "spent": spent,
-        "epsilon_spent": epsilon_from_rho(spent, facts.delta) if spent > 0 else 0.0,
+        "epsilon_spent": epsilon_from_rho(spent, facts.budget.converts_at) if spent > 0 else 0.0,
         "parts": [
             {
                 "name": name,

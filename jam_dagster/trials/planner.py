@@ -321,7 +321,7 @@ def _ledger_outlook(request: PlanRequest, domain: Domain, notes: list[str]) -> L
     after = balance.remaining_units_after(
         sum(share_units(spec.shares).values()), release_id.partition
     )
-    fits, note = True, f"It reserves {describe_rho(spec.budget.rho, spec.privacy.delta)}."
+    fits, note = True, f"It reserves {describe_rho(spec.budget.rho, spec.budget.converts_at)}."
     before = ledger.reservation(release_id)
     if before is not None and before.spent:
         after = left

@@ -24,6 +24,7 @@ ASKED = {
     "share": 0.3,
     "attributes": {
         "sex": {"values": ["f", "m"]},
+        "town": {"values": "paid", "at_most": 5, "public": ["Ghost"]},
         "age": {"edges": "paid", "integer": True, "bins": 8},
         "since": {"edges": "paid", "unit": "day", "bins": 4},
     },
@@ -37,11 +38,14 @@ def people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pd.DataFrame:
     table = pd.DataFrame(
         {
             "sex": rng.choice(["f", "m"], 3000),
+            "town": rng.choice(["Ur", "Nod", "Oz"], 3000),
             "age": np.clip(rng.normal(45, 18, 3000), 0, 99).astype(int),
             "since": pd.Timestamp("2024-01-01")
             - pd.to_timedelta(rng.integers(0, 4000, 3000), unit="D"),
         }
     )
+    # Whom nobody shares a town with.
+    table.loc[0, "town"] = "Atlantis"
     table.to_csv("people.csv", index=False)
     Path("domain.yaml").write_text(yaml.safe_dump(ASKED))
     return table
@@ -81,8 +85,15 @@ def test_bins_are_bought_charged_certified_and_verified(people: pd.DataFrame) ->
     assert made.table["since"].dropna().astype(str).between("2010-01-01", "2025-12-31").all()
     charged = [one for one in Ledger("ledger.db").events("people") if one.kind == Kind.CHARGED]
     bought = [one for one in charged if one.share == DOMAIN]
-    assert len(bought) == 2 * LEVELS
-    assert len({one.units for one in bought}) == 1
+    assert len(bought) == 2 * LEVELS + 1
+    # Values cost as much as all levels of an attribute's bins.
+    assert len({one.units for one in bought[1:]}) == 1
+    assert abs(bought[0].units - LEVELS * bought[1].units) <= LEVELS
+    assert domain.attribute("town").listed == ("Ghost", "Nod", "Oz", "Ur", "other")
+    assert "Atlantis" not in Path("out/certificate.json").read_text() + str(domain.to_dict())
+    balance = Ledger("ledger.db").balance("people")
+    assert balance.granted_selections == balance.used_selections == 5 * 10**8
+    assert balance.delta == 5e-10
     # They come before the mechanism's draws.
     assert charged[: len(bought)] == bought
     assert failed() == []
@@ -155,6 +166,6 @@ def test_what_cannot_be_bought_is_refused_before_anything_is_opened() -> None:
             privacy={"epsilon": 1.0},
         )
     Path("little.yaml").write_text(yaml.safe_dump(ASKED | {"share": 1e-12}))
-    with pytest.raises(JamError, match="too small for the 8 draws"):
+    with pytest.raises(JamError, match="too small for the 12 draws"):
         release(domain="little.yaml")
     assert not Path("ledger.db").exists()

@@ -176,6 +176,12 @@ class LedgerAccount:
             return rho_within(state.reserved)
 
     @property
+    def selections(self) -> int:
+        """Delta that the share has for selections of values, in units of 1e-18."""
+        with self._state() as state:
+            return state.reservation.selections or 0
+
+    @property
     def spent(self) -> float:
         """Rho charged so far."""
         with self._state() as state:

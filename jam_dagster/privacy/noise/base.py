@@ -102,6 +102,55 @@ class Noise(Protocol):
         """
         ...
 
+    def select_values(
+        self,
+        counts: NDArray[np.int64],
+        l2_sensitivity: float,
+        rho: float,
+        delta: float,
+        values: int,
+        rows: int,
+        step: str,
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], float, int]:
+        """Publish the values whose count with discrete Gaussian noise reaches a threshold.
+
+        Values are those that occur, and which these are depends on the data. It is rho-zCDP but
+        with a probability of `delta`, which bounds the probability that any value is published
+        which one person alone has (Rogers 2023, arXiv 2309.09170).
+
+        Parameters
+        ----------
+        counts : int64 array, shape (m,)
+            How often each value occurs, 1 or more; m may be 0.
+        l2_sensitivity : float
+            The largest change of the counts between neighbours, in L2.
+        rho : float
+            The cost of the draw.
+        delta : float
+            Its delta.
+        values, rows : int
+            How many counts move with one person, and by how much each.
+        step : str
+            Which draw of the release this is.
+
+        Returns
+        -------
+        chosen : int64 array, shape (k,)
+            Indices of the published values, increasing.
+        noisy : int64 array, shape (k,)
+            Their noisy counts.
+        sigma : float
+            Scale of the noise in counts.
+        threshold : int
+            The least noisy count that is published.
+
+        Raises
+        ------
+        SpecificationError
+            If an argument is out of range; raised before anything is drawn.
+        """
+        ...
+
     def select(self, scores: NDArray[np.float64], rho: float, sensitivity: float, step: str) -> int:
         """Choose a candidate by the exponential mechanism, in one draw.
 
@@ -130,6 +179,17 @@ class Noise(Protocol):
             If an argument is out of range; raised before anything is drawn.
         """
         ...
+
+
+def check_selection(delta: float, values: int, rows: int) -> None:
+    """Raise SpecificationError unless a selection of values can be made.
+
+    `values` counts move with one person, each by at most `rows`.
+    """
+    if not 0.0 < delta < 1.0 or values < 1 or rows < 1:
+        raise SpecificationError(
+            f"a selection of values needs a delta between 0 and 1, got {delta!r}"
+        )
 
 
 def check_sensitivity(sensitivity: float) -> float:

@@ -18,6 +18,9 @@ COUNTS: Final = "discrete Gaussian"
 INTEGERS: Final = "discrete Gaussian of integers"
 """The mechanism that releases whole numbers other than counts of a marginal."""
 
+THRESHOLD: Final = "discrete Gaussian with a threshold"
+"""The mechanism that publishes values whose noisy count reaches a threshold, with the counts."""
+
 VALUES: Final = ("Gaussian", INTEGERS)
 """The mechanisms that release statistics other than counts of a marginal."""
 
@@ -25,7 +28,11 @@ RECORDS: Final = "the number of records"
 """The subject of the draw that measures n."""
 
 DrawKind = Literal[
-    "exponential mechanism", "discrete Gaussian", "discrete Gaussian of integers", "Gaussian"
+    "exponential mechanism",
+    "discrete Gaussian",
+    "discrete Gaussian of integers",
+    "discrete Gaussian with a threshold",
+    "Gaussian",
 ]
 
 
@@ -55,6 +62,10 @@ class NoiseCall:
         it; empty for means of errors and for a lost choice.
     choices : int
         How many independent choices were made from the same scores, at equal parts of the charge.
+    delta : float
+        The probability, at most, with which a selection publishes a value of one person alone.
+    threshold : int
+        The least noisy count of a value that a selection publishes; 0 of other draws.
     """
 
     step: str
@@ -66,15 +77,25 @@ class NoiseCall:
     lost: bool = False
     subject: str = ""
     choices: int = 1
+    delta: float = 0.0
+    threshold: int = 0
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        return asdict(self)
+        """Return plain values; a delta and a threshold only of a selection of values."""
+        content = asdict(self)
+        if self.kind != THRESHOLD:
+            del content["delta"], content["threshold"]
+        return content
 
 
 def subject_of_choices(names: Sequence[str]) -> str:
     """Return the subject of a draw that chose these candidates, in order."""
     return names[0] if len(names) == 1 else canonical_json(list(names))
+
+
+def subject_of_values(attribute: str, values: Sequence[str]) -> str:
+    """Return the subject of a draw that published these values of an attribute."""
+    return canonical_json([attribute, list(values)])
 
 
 CLOSE = 1e-9

@@ -18,7 +18,13 @@ from numpy.typing import NDArray
 
 from jam_dagster.errors import SpecificationError
 from jam_dagster.privacy.accounting import check_rho, exponential_epsilon, gaussian_sigma
-from jam_dagster.privacy.noise.base import check_counts, check_sensitivity, check_values
+from jam_dagster.privacy.noise.base import (
+    check_counts,
+    check_selection,
+    check_sensitivity,
+    check_values,
+)
+from jam_dagster.privacy.noise.thresholds import least_threshold
 
 Number = TypeVar("Number", np.int64, np.float64)
 
@@ -82,6 +88,42 @@ class ExactNoise:
             _real_gaussian, gaussian_sigma(distance, rho), distance, rho
         )
         return _in_chunks(measurement, values), sigma
+
+    def select_values(
+        self,
+        counts: NDArray[np.int64],
+        l2_sensitivity: float,
+        rho: float,
+        delta: float,
+        values: int,
+        rows: int,
+        step: str,
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], float, int]:
+        """Publish values whose noisy count reaches a threshold; see `Noise.select_values`.
+
+        OpenDP gives the values in an order of its own; they are sorted.
+        """
+        check_selection(delta, values, rows)
+        distance = check_sensitivity(l2_sensitivity)
+        moved = values, distance, float(rows)
+        sigma = gaussian_sigma(distance, rho)
+        made = None
+        for step_up in (0.0, *(2.0**-power for power in range(52, 10, -1))):
+            scale = sigma * (1.0 + step_up)
+            threshold = least_threshold(scale, delta, values, rows)
+            made = _thresholding(scale, threshold)
+            # The map rounds upward, and bounds the tail of the noise more loosely.
+            while made.map(moved)[1] > delta:
+                threshold += 1
+                made = _thresholding(scale, threshold)
+            if made.map(moved)[0] <= rho:
+                break
+        else:
+            raise SpecificationError(f"OpenDP has no noise scale for rho {rho!r}")
+        table = {index: int(count) for index, count in enumerate(counts.tolist())}
+        published = sorted(made(table).items()) if table else []
+        chosen, noisy = (np.array([pair[at] for pair in published], np.int64) for at in (0, 1))
+        return chosen, noisy, scale, threshold
 
     def select(self, scores: NDArray[np.float64], rho: float, sensitivity: float, step: str) -> int:
         """Choose by the exponential mechanism; see `Noise.select`.
@@ -156,6 +198,20 @@ def _integer_space() -> tuple[Any, Any]:
 
     # T=int would mean 32 bits.
     return domains.vector_domain(domains.atom_domain(T="i64")), metrics.l2_distance(T=float)
+
+
+def _thresholding(scale: float, threshold: int) -> Any:
+    return _measurements().make_gaussian_threshold(
+        *_map_space(), scale, threshold, MO="Approximate<ZeroConcentratedDivergence>"
+    )
+
+
+@cache
+def _map_space() -> tuple[Any, Any]:
+    from opendp import domains, metrics
+
+    counts = domains.map_domain(domains.atom_domain(T="i64"), domains.atom_domain(T="i64"))
+    return counts, metrics.l02inf_distance(metrics.absolute_distance(T=float))
 
 
 @cache

@@ -11,7 +11,13 @@ from numpy.typing import NDArray
 
 from jam_dagster.errors import SpecificationError
 from jam_dagster.privacy.accounting import exponential_epsilon, gaussian_sigma
-from jam_dagster.privacy.noise.base import check_counts, check_sensitivity, check_values
+from jam_dagster.privacy.noise.base import (
+    check_counts,
+    check_selection,
+    check_sensitivity,
+    check_values,
+)
+from jam_dagster.privacy.noise.thresholds import least_threshold
 
 
 @dataclass(frozen=True)
@@ -71,6 +77,24 @@ class SeededNoise:
         values = check_values(values, name="values")
         sigma = gaussian_sigma(check_sensitivity(l2_sensitivity), rho)
         return values + self._generator(step).normal(0.0, sigma, values.shape), sigma
+
+    def select_values(
+        self,
+        counts: NDArray[np.int64],
+        l2_sensitivity: float,
+        rho: float,
+        delta: float,
+        values: int,
+        rows: int,
+        step: str,
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], float, int]:
+        """Publish values whose noisy count reaches a threshold; see `Noise.select_values`."""
+        check_selection(delta, values, rows)
+        sigma = gaussian_sigma(check_sensitivity(l2_sensitivity), rho)
+        threshold = least_threshold(sigma, delta, values, rows)
+        noisy = counts + discrete_gaussian(self._generator(step), sigma, counts.size)
+        chosen = np.flatnonzero(noisy >= threshold)
+        return chosen, noisy[chosen], sigma, threshold
 
     def select(self, scores: NDArray[np.float64], rho: float, sensitivity: float, step: str) -> int:
         """Choose by the exponential mechanism; see `Noise.select`.

@@ -120,7 +120,7 @@ class PrivacyUnit:
         numbers = persons.of(table)
         with private_values():
             same = np.zeros((len(numbers), 2), np.uint64)
-            kept = _kept(numbers, same, persons.texts, self.max_rows, secret)
+            kept = kept_rows(numbers, same, persons.texts, self.max_rows, secret)
             return table.loc[kept, table.columns != self.column].reset_index(drop=True)
 
     def check_column(self, table: pd.DataFrame) -> None:
@@ -231,7 +231,7 @@ class LimitedRows:
         contents = np.concatenate(self._contents)
         with private_values():
             texts, most = self.persons.texts, self._unit.max_rows
-            return _kept(self.numbers, contents, texts, most, self._secret)
+            return kept_rows(self.numbers, contents, texts, most, self._secret)
 
 
 def contents_of(encoded: EncodedTable, secret: bytes) -> npt.NDArray[np.uint64]:
@@ -263,7 +263,7 @@ def _text_or_none(value: object) -> str | None:
         return None
 
 
-def _kept(
+def kept_rows(
     persons: npt.NDArray[np.int64],
     contents: npt.NDArray[np.uint64],
     texts: list[str],

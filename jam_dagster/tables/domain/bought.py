@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
+from fractions import Fraction
 from typing import Any, NamedTuple
 
-from jam_dagster.common.validation import as_integer, as_number
+from jam_dagster.common.validation import as_integer, as_list, as_number, as_text
 from jam_dagster.errors import DomainError, SpecificationError
 from jam_dagster.tables.domain.attributes import Attribute
 from jam_dagster.tables.domain.binned import LARGEST_EDGE, BinnedAttribute
+from jam_dagster.tables.domain.categorical import CategoricalAttribute
 from jam_dagster.tables.domain.times import TimeAttribute
 from jam_dagster.tables.domain.units import Unit
 from jam_dagster.tables.domain.values import LARGEST_INTEGER
@@ -28,9 +30,18 @@ PAID = "paid"
 SHARE = 0.1
 """The part of a release's rho that buys bins, if the domain file names none."""
 
+DELTA_SHARE = 0.5
+"""The part of a release's delta that selects values, if the domain file names none."""
+
+OTHER = "other"
+"""The value that stands for all that was not selected."""
+
 LEVELS = 4
 """How often the bins of an attribute are counted."""
 
+_DELTA_UNITS = 10**18
+_AT_MOST = 100
+_MOST_VALUES = 10_000
 _BINS = 24
 _MOST_BINS = 256
 _MOST_FLOAT = 1e300
@@ -44,36 +55,68 @@ _FIRST_PARTS, _PARTS = 64, 32
 
 @dataclass(frozen=True)
 class Asked:
-    """The attributes of a domain file whose edges are to be bought.
+    """The attributes of a domain file whose edges or values are to be bought.
 
     Attributes
     ----------
     bins
-        The most bins of each attribute, by name.
+        The most bins of each attribute whose edges are bought, by name.
+    values
+        For each attribute whose values are bought, by name, the most that are selected, and those
+        that are public and always kept.
     share
         The part of the release's rho that pays for all of them, in (0, 1).
+    delta_share
+        The part of the release's delta that selections of values have together, in (0, 1).
     """
 
     bins: Mapping[str, int]
+    values: Mapping[str, tuple[int, tuple[str, ...]]] = field(default_factory=dict)
     share: float = SHARE
+    delta_share: float = DELTA_SHARE
 
     def __post_init__(self) -> None:
-        share = as_number("the domain", "share", self.share)
-        if not 0.0 < share < 1.0:
-            raise SpecificationError(
-                f"the domain's share must be above 0 and below 1, such as 0.1 for a tenth of rho,"
-                f" got {share!r}"
-            )
+        for key in ("share", "delta_share"):
+            share = as_number("the domain", key, getattr(self, key))
+            if not 0.0 < share < 1.0:
+                raise SpecificationError(
+                    f"the domain's {key} must be above 0 and below 1, such as 0.1 for a tenth, got"
+                    f" {share!r}"
+                )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The attributes that ask."""
+        return (*self.bins, *self.values)
 
     @property
     def draws(self) -> int:
-        """How many draws are made, each at an equal price."""
-        return LEVELS * len(self.bins)
+        """How many prices of a level are paid: an attribute's values cost as much as its bins."""
+        return LEVELS * len(self.names)
+
+    def selections(self, delta: float) -> float:
+        """Return the delta that all selections of a release have together, given the whole."""
+        return len(self.values) * self._delta_units(delta) / _DELTA_UNITS
+
+    def delta_of(self, delta: float) -> float:
+        """Return the delta of one selection, rounded down: all are within `selections`."""
+        return math.nextafter(self._delta_units(delta) / _DELTA_UNITS, 0.0)
+
+    def _delta_units(self, delta: float) -> int:
+        whole = Fraction(repr(float(delta))) * Fraction(repr(float(self.delta_share)))
+        return math.floor(whole * _DELTA_UNITS) // max(1, len(self.values))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what a domain file has of it apart from the attributes."""
+        return {"share": self.share} | ({"delta_share": self.delta_share} if self.values else {})
 
 
 @dataclass(frozen=True)
 class PaidCounts:
-    """The outcome of one draw: the noisy counts of an attribute's bins, null last; None if lost."""
+    """The outcome of one draw: the noisy counts of an attribute's bins, null last; None if lost.
+
+    A selection has those of the published `names`, each of at least the `threshold`.
+    """
 
     step: str
     attribute: str
@@ -82,23 +125,34 @@ class PaidCounts:
     sensitivity: float
     sigma: float | None
     values: tuple[int, ...] | None
+    names: tuple[str, ...] | None = None
+    delta: float = 0.0
+    threshold: int | None = None
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> PaidCounts:
         """Return the outcome that a domain file has."""
-        values = content["values"]
-        return cls(**{**content, "values": None if values is None else tuple(map(int, values))})
+        values, names = content["values"], content.get("names")
+        listed: dict[str, Any] = {"values": None if values is None else tuple(map(int, values))}
+        listed |= {"names": None if names is None else tuple(map(str, names))}
+        return cls(**{**content, **listed})
 
     def to_dict(self) -> dict[str, Any]:
         """Return the outcome as a domain file has it."""
-        return asdict(self) | {"values": None if self.values is None else list(self.values)}
+        content = asdict(self) | {"values": None if self.values is None else list(self.values)}
+        if self.threshold is None:
+            for key in ("names", "delta", "threshold"):
+                del content[key]
+        elif self.names is not None:
+            content["names"] = list(self.names)
+        return content
 
 
 class Draw(NamedTuple):
-    """A draw that is to be made: of the cells of one attribute, with the edges of its level."""
+    """A draw that is to be made: of the bins of one attribute at a level, or of its values."""
 
     step: str
-    attribute: BinnedAttribute
+    attribute: Attribute
 
 
 _CALENDAR: tuple[tuple[Unit, int], ...] = (
@@ -124,7 +178,17 @@ def bought_attributes(
         if one.name in asked.bins and isinstance(one, BinnedAttribute)
     }
     counts: list[PaidCounts] = []
-    for level in range(1, LEVELS + 1):
+    selected: dict[str, CategoricalAttribute] = {}
+    listed = [
+        one
+        for one in attributes
+        if one.name in asked.values and isinstance(one, CategoricalAttribute)
+    ]
+    draws = [Draw(f"domain/{number}", one) for number, one in enumerate(listed, start=1)]
+    for one, found in zip(listed, measure(draws) if draws else (), strict=True):
+        selected[one.name] = _selected(one, *asked.values[one.name], found)
+        counts.append(found)
+    for level in range(1, LEVELS + 1) if trees else ():
         if level > 1:
             for tree in trees.values():
                 tree.split()
@@ -135,8 +199,18 @@ def bought_attributes(
         for tree, found in zip(trees.values(), measure(draws), strict=True):
             tree.add(found)
             counts.append(found)
-    bought = (trees[one.name].bought if one.name in trees else one for one in attributes)
-    return tuple(bought), tuple(counts)
+    made = selected | {name: tree.bought for name, tree in trees.items()}
+    return tuple(made.get(one.name, one) for one in attributes), tuple(counts)
+
+
+def _selected(
+    attribute: CategoricalAttribute, most: int, public: Sequence[str], found: PaidCounts
+) -> CategoricalAttribute:
+    """Return an attribute with its public values and the most frequent of the published ones."""
+    pairs = zip(found.names or (), found.values or (), strict=True)
+    frequent = sorted(pairs, key=lambda pair: (-pair[1], pair[0]))[:most]
+    rest = sorted({name for name, _ in frequent} - {*public, OTHER})
+    return replace(attribute, values=(*public, *rest, OTHER))
 
 
 class Recorded:
@@ -154,12 +228,17 @@ class Recorded:
     def __call__(self, draws: Sequence[Draw]) -> list[PaidCounts]:
         """Return the outcomes of a level."""
         found, self._left = self._left[: len(draws)], self._left[len(draws) :]
-        drawn = [(one.step, one.attribute, one.cells) for one in found]
-        wanted = [(one.step, one.attribute.name, one.attribute.size) for one in draws]
-        if drawn != wanted or any(
-            one.values is not None and len(one.values) != one.cells for one in found
-        ):
+        drawn = [(one.step, one.attribute) for one in found]
+        if drawn != [(one.step, one.attribute.name) for one in draws]:
             raise _other_draws()
+        for one, draw in zip(found, draws, strict=True):
+            binned = draw.attribute.binned
+            sized = one.values is None or len(one.values) == one.cells
+            listed = one.values is None or len(one.names or ()) == one.cells
+            if binned != (one.threshold is None) or not sized:
+                raise _other_draws()
+            if (one.cells != draw.attribute.size) if binned else not listed:
+                raise _other_draws()
         return found
 
     def end(self) -> None:
@@ -407,6 +486,39 @@ def template_entry(name: str, entry: Mapping[str, Any]) -> tuple[int, dict[str, 
     return bins, {**rest, "bounds": list(given), "bins": bins}
 
 
+def listed_entry(name: str, entry: Mapping[str, Any]) -> tuple[int, list[str], dict[str, Any]]:
+    """Return the most values that an entry asks for, the public ones, and an entry without them.
+
+    Until they are bought, it has as many others as there may be.
+
+    Raises
+    ------
+    SpecificationError
+        If the entry is not one that asks.
+    """
+    what = f"attribute {name!r}"
+    rest = {
+        key: value for key, value in entry.items() if key not in ("values", "at_most", "public")
+    }
+    if "other" in rest or rest.get("dtype") not in (None, "str", "string", "category"):
+        raise SpecificationError(
+            f"{what} has `values: paid`, whose values are texts with {OTHER!r} for all others:"
+            " remove 'other' and 'dtype'"
+        )
+    most = as_integer(what, "at_most", entry.get("at_most", _AT_MOST))
+    if not 1 <= most <= _MOST_VALUES:
+        raise SpecificationError(f"{what}: at_most must be from 1 to {_MOST_VALUES}, got {most}")
+    public = [
+        as_text(what, "each of 'public'", one)
+        for one in as_list(what, "public", entry.get("public") or [])
+    ]
+    if len(set(public)) < len(public) or OTHER in public:
+        raise SpecificationError(f"{what}: public lists a value twice, or {OTHER!r}: remove it")
+    stand_ins = [f"value {number} of {most}" for number in range(1, most + 1)]
+    rest = {"nullable": True, **rest}
+    return most, public, {**rest, "values": [*public, *stand_ins, OTHER], "other": OTHER}
+
+
 def _whole_range(what: str, entry: Mapping[str, Any]) -> list[Any]:
     """Return the range of what a type can hold, the same for each table."""
     if "unit" in entry:
@@ -423,15 +535,25 @@ def _whole_range(what: str, entry: Mapping[str, Any]) -> list[Any]:
     return [-_MOST_FLOAT, _MOST_FLOAT]
 
 
-def asking_entry(attribute: BinnedAttribute, bins: int) -> dict[str, Any]:
-    """Return the entry that `template_entry` reads."""
+def asking_entry(attribute: Attribute, asked: Asked) -> dict[str, Any]:
+    """Return the entry that `template_entry`, or `listed_entry`, reads."""
     entry = attribute.to_entry()
+    if attribute.name in asked.values:
+        most, public = asked.values[attribute.name]
+        for key in ("values", "other", "nullable"):
+            entry.pop(key, None)
+        listed: dict[str, Any] = {"values": PAID, "at_most": most}
+        listed |= {"public": list(public)} if public else {}
+        return listed | entry | ({} if attribute.nullable else {"nullable": False})
+    if attribute.name not in asked.bins or not isinstance(attribute, BinnedAttribute):
+        return entry
     for key in ("edges", "bounds", "bins", "outside", "nullable", "unreadable"):
         entry.pop(key, None)
     low, high = attribute.edges[0], attribute.edges[-1]
-    asked = {"edges": PAID, "bins": bins, "range": [*map(attribute.written, (low, high))]}
+    own: dict[str, Any] = {"edges": PAID, "bins": asked.bins[attribute.name]}
+    own["range"] = [*map(attribute.written, (low, high))]
     if not attribute.nullable:
         entry["nullable"] = False
     elif attribute.unreadable != "missing":
         entry["unreadable"] = attribute.unreadable
-    return asked | entry
+    return own | entry

@@ -446,7 +446,8 @@ class Domain:
             # Their rows are decoded by the domains of their tables.
             content["tables"] = [self.children.roots.digest, self.children.domain.digest]
         if self.asked is not None:
-            content["asked"] = [dict(self.asked.bins), self.asked.share]
+            values = {name: [most, *public] for name, (most, public) in self.asked.values.items()}
+            content["asked"] = [dict(self.asked.bins), values, self.asked.to_dict()]
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -518,7 +519,7 @@ class Domain:
             "attributes": {one.name: self._entry_of(one) for one in self.attributes},
         }
         if self.asked is not None:
-            content["share"] = self.asked.share
+            content |= self.asked.to_dict()
         if self.impossible:
             content["impossible"] = [
                 {
@@ -539,10 +540,7 @@ class Domain:
         return content
 
     def _entry_of(self, attribute: Attribute) -> dict[str, Any]:
-        bins = {} if self.asked is None else self.asked.bins
-        if attribute.name in bins and isinstance(attribute, BinnedAttribute):
-            return asking_entry(attribute, bins[attribute.name])
-        return attribute.to_entry()
+        return attribute.to_entry() if self.asked is None else asking_entry(attribute, self.asked)
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Domain:

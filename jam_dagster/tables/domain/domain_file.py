@@ -47,6 +47,12 @@ part of the release's rho that pays. The domain of a release has under ``bought`
       income: {edges: paid, bins: 24, range: [0, 1.0e+9], decimals: 2}
       visited: {edges: paid, unit: day}
 
+``values: paid`` asks for the values that surely many records have, at most so many of them, and
+those that are public. ``delta_share`` is the part of the release's delta that bounds the
+probability with which a value of one person alone is among them; all others become ``other``::
+
+      diagnosis: {values: paid, at_most: 200, public: [I10, E11]}
+
 The papers' form, ``{"age": 32, "sex": 2}``, means integer codes 0 to size - 1.
 """
 
@@ -71,7 +77,14 @@ from jam_dagster.common.validation import (
 from jam_dagster.common.yaml_text import parse_yaml, write_yaml
 from jam_dagster.errors import DomainError, SourceError, SpecificationError
 from jam_dagster.tables.domain.attributes import Attribute, dtype_in
-from jam_dagster.tables.domain.bought import PAID, Asked, PaidCounts, Recorded, template_entry
+from jam_dagster.tables.domain.bought import (
+    PAID,
+    Asked,
+    PaidCounts,
+    Recorded,
+    listed_entry,
+    template_entry,
+)
 from jam_dagster.tables.domain.categorical import CategoricalAttribute
 from jam_dagster.tables.domain.children import linked_in
 from jam_dagster.tables.domain.constraints import constraints_from
@@ -86,7 +99,7 @@ from jam_dagster.tables.domain.times import TimeAttribute
 
 _DOMAIN_KEYS = (
     *("attributes", "impossible", "constraints", "repairs"),
-    *("derived", "columns", "identified_from", "children", "share", "bought"),
+    *("derived", "columns", "identified_from", "children", "share", "delta_share", "bought"),
 )
 KINDS: dict[str, type[Attribute]] = {
     "values": CategoricalAttribute,
@@ -148,18 +161,21 @@ def _asked(
     declared: Mapping[str, Any], content: Mapping[str, Any]
 ) -> tuple[dict[str, Any], Asked | None]:
     """Return the entries without what they ask to be bought, and what that is."""
-    entries, bins = {str(name): entry for name, entry in declared.items()}, {}
+    entries: dict[str, Any] = {str(name): entry for name, entry in declared.items()}
+    bins: dict[str, int] = {}
+    values: dict[str, tuple[int, tuple[str, ...]]] = {}
     for name, entry in entries.items():
         if isinstance(entry, Mapping) and entry.get("edges") == PAID:
             bins[name], entries[name] = template_entry(name, entry)
-    if not bins:
-        if content.get("share") is not None:
-            raise SpecificationError(
-                "the domain has a 'share', and no attribute with `edges: paid`"
-            )
-        return entries, None
-    share = content.get("share")
-    return entries, Asked(bins) if share is None else Asked(bins, share)
+        elif isinstance(entry, Mapping) and entry.get("values") == PAID:
+            most, public, entries[name] = listed_entry(name, entry)
+            values[name] = most, tuple(public)
+    given = {key: content[key] for key in ("share", "delta_share") if content.get(key) is not None}
+    if given and not (bins or values):
+        raise SpecificationError(
+            f"the domain has {min(given)!r}, and no attribute with `edges: paid` or `values: paid`"
+        )
+    return entries, Asked(bins, values, **given) if bins or values else None
 
 
 def _bought(content: Mapping[str, Any], domain_class: Any) -> Any:

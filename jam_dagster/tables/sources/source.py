@@ -11,6 +11,7 @@ from jam_dagster.errors import SpecificationError
 from jam_dagster.tables.codes.encode import each_encoded
 from jam_dagster.tables.codes.privacy_unit import LimitedRows, PrivacyUnit
 from jam_dagster.tables.codes.table import joined
+from jam_dagster.tables.codes.texts import counted_texts
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Sequence
@@ -174,6 +175,31 @@ class Source(ABC):
         with redacted("reading and encoding the private table"):
             limit = None if unit is None or secret is None else (unit, secret)
             return self._counted(domain, limit, tuple(cliques))
+
+    def texts(
+        self, names: Sequence[str], unit: PrivacyUnit | None, secret: bytes | None
+    ) -> dict[str, dict[str, int]]:
+        """Return how many rows of the private table have each text; see `counted_texts`.
+
+        Parameters
+        ----------
+        names
+            The columns.
+        unit, secret
+            As for `counted`.
+
+        Raises
+        ------
+        SourceError, InputError, DomainError, PrivateValuesError
+            As for `counted`.
+        """
+        check_records_only(self, unit is not None)
+        columns = [*names, *([] if unit is None else [unit.column])]
+        with (
+            redacted("counting the values of the private table"),
+            closing(self.batches(columns)) as batches,
+        ):
+            return counted_texts(batches, names, unit, secret)
 
     def batches(self, columns: Sequence[str]) -> Generator[Batch, None, None]:
         """Read some columns of a private table, some rows at a time.

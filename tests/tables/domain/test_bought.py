@@ -197,3 +197,95 @@ def test_every_kind_can_be_asked(entry: dict[str, Any]) -> None:
     domain = asked.buy(paid)
     assert Domain.from_dict(domain.to_dict()) == domain
     assert 1 <= binned(domain, "a").bins <= 6
+
+
+LISTED = Domain.from_dict(
+    {
+        "delta_share": 0.25,
+        "attributes": {
+            "sick": {"values": "paid", "at_most": 3, "public": ["I10", "Z99"]},
+            "sex": {"values": "paid"},
+            "age": {"edges": "paid", "integer": True},
+        },
+    }
+)
+
+
+class Selected(Paid):
+    """Draws that publish some values."""
+
+    found: dict[str, dict[str, int]] = {
+        "sick": {"C1": 50, "C2": 70, "C3": 60, "I10": 65, "other": 66}
+    }
+
+    def __call__(self, draws: Sequence[Draw]) -> list[PaidCounts]:
+        if draws[0].attribute.binned:
+            return super().__call__(draws)
+        return [self.selected(one.step, one.attribute.name) for one in draws]
+
+    def selected(self, step: str, name: str) -> PaidCounts:
+        found = self.found.get(name, {})
+        values, names = tuple(found.values()), tuple(found)
+        return PaidCounts(step, name, len(names), 4e-4, 1.0, 5.0, values, names, 1e-10, 40)
+
+
+def test_values_are_asked_for_and_read_again() -> None:
+    assert LISTED.asked is not None
+    assert LISTED.asked.names == ("age", "sick", "sex")
+    assert Domain.from_dict(json.loads(json.dumps(LISTED.to_dict()))) == LISTED
+    assert LISTED.attribute("sick").size == 2 + 3 + 1 + 1
+    # All selections are within what the release has for them.
+    whole = LISTED.asked.selections(1e-9)
+    assert whole == 2.5e-10
+    assert 2 * LISTED.asked.delta_of(1e-9) <= whole
+
+
+def test_public_values_stay_and_the_most_frequent_are_selected() -> None:
+    domain = LISTED.buy(Selected(sigma=40.0))
+    assert domain.attribute("sick").listed == ("I10", "Z99", "C2", "other")
+    assert domain.attribute("sex").listed == ("other",)
+    assert domain.attribute("sick").other_code == 3
+    content = json.loads(json.dumps(domain.to_dict()))
+    assert Domain.from_dict(content) == domain
+    counts = content["bought"]["counts"]
+    assert [one["step"] for one in counts[:3]] == ["domain/1", "domain/2", "domain-1/1"]
+    for changed, fault in (
+        ({"names": ["C1", "C2", "C3", "I10", "alice"]}, "does not follow"),
+        ({"names": ["C1"]}, "by other draws"),
+        ({"values": [1]}, "by other draws"),
+        ({"threshold": None}, "by other draws"),
+    ):
+        bought = {**content["bought"], "counts": [{**counts[0], **changed}, *counts[1:]]}
+        with pytest.raises(DomainError, match=fault):
+            Domain.from_dict({**content, "bought": bought})
+
+
+def test_a_lost_selection_leaves_the_public_values() -> None:
+    lost = PaidCounts("domain/1", "sick", 0, 4e-4, 1.0, None, None, None, 1e-10, 0)
+    paid = Selected(sigma=40.0)
+    domain = LISTED.buy(
+        lambda draws: (
+            [lost if one.step == lost.step else paid([one])[0] for one in draws]
+            if not draws[0].attribute.binned
+            else paid(draws)
+        )
+    )
+    assert domain.attribute("sick").listed == ("I10", "Z99", "other")
+    assert Domain.from_dict(json.loads(json.dumps(domain.to_dict()))) == domain
+
+
+@pytest.mark.parametrize(
+    ("entry", "fault"),
+    [
+        ({"values": "paid", "at_most": 0}, "at_most must be from 1"),
+        ({"values": "paid", "public": ["a", "a"]}, "twice"),
+        ({"values": "paid", "public": ["other"]}, "'other'"),
+        ({"values": "paid", "other": "rest"}, "remove 'other'"),
+        ({"values": "paid", "dtype": "int64"}, "'dtype'"),
+    ],
+)
+def test_values_that_cannot_be_asked_for(entry: dict[str, Any], fault: str) -> None:
+    with pytest.raises(JamError, match=fault):
+        Domain.from_dict({"attributes": {"a": entry}})
+    with pytest.raises(JamError, match="delta_share"):
+        Domain.from_dict({"attributes": {"a": {"values": "paid"}}, "delta_share": 1})
