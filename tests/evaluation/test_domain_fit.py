@@ -331,6 +331,18 @@ def test_a_child_s_remedy_is_that_of_its_column() -> None:
     assert "count as missing in persons.kg: state the format" in remedy_sentence([lost])
 
 
+def test_a_child_s_values_that_cannot_be_read_are_named_as_such() -> None:
+    domain = Domain.from_sizes({"region": 2}).with_children(
+        Link("persons", "id", 3), Domain((APART,))
+    )
+    counts = np.array([0.0, 0.0, 0.5, 0.1, 0.4]) * RECORDS
+    drawn = measured_round(0, ("persons.1.kg",), "private", counts, 10.0)
+    (lost,) = column_fits(transcript_of(domain, [drawn]), domain, None)
+    assert lost.misfit is not None
+    assert (lost.misfit.caught, round(lost.misfit.released, 1)) == ("unreadable", 0.8)
+    assert "State how the values of persons.kg are written" in remedy_sentence([lost])
+
+
 def test_a_child_s_share_is_of_the_roots_that_have_it() -> None:
     """Half of the roots have no person; the persons of the others have lost their club."""
     (fit,) = column_fits(released_of(1, [0.0, 0.0, 0.5, 0.5]), PAIR, None)

@@ -24,8 +24,9 @@ def sampling_distance(
 ) -> tuple[float, float]:
     """Return mean and maximum of ``||sample - model||_1 / n`` over marginals of a sampled table.
 
-    It is the error of rounding expectations to whole rows: 0 if they agree, at most 2. It is
-    independent of the private data, given the model, and costs no budget.
+    It is the error of rounding expectations to whole rows: 0 if they agree, at most 2. An
+    unreadable value counts as a missing one, which rows have in its place. It is independent of the
+    private data, given the model, and costs no budget.
     """
     if table.domain.digest != model.domain.digest:
         raise InputError("The table is over another domain than the model: sample it from it.")
@@ -39,10 +40,11 @@ def sampling_distance(
         )
     scale = table.records / model.total
     counts, expected = table.marginals(wanted), model.marginals(wanted)
-    errors = [
-        float(np.abs(counts[clique] - expected[clique] * scale).sum()) / table.records
+    apart = (
+        model.domain.as_released(clique, counts[clique] - expected[clique] * scale)
         for clique in wanted
-    ]
+    )
+    errors = [float(np.abs(one).sum()) / table.records for one in apart]
     return sum(errors) / len(errors), max(errors)
 
 

@@ -169,6 +169,14 @@ def test_sampling_error_of_a_model_without_cliques_compares_attributes(domain):
     assert sampling_distance(model, table) == pytest.approx(((1 + 4 / 3 + 1) / 3, 4 / 3))
 
 
+def test_an_unreadable_value_of_a_model_is_a_missing_one_of_its_rows():
+    entry = {"edges": [0, 1, 2], "nullable": True, "unreadable": "apart"}
+    domain = Domain.from_dict({"attributes": {"a": entry, "b": {"values": ["x"]}}})
+    rows = FittedModel.uniform(domain, 8).sample(8, np.random.default_rng(0)).as_released()
+    assert rows.column("a").tolist().count(3) == 4
+    assert sampling_distance(FittedModel.uniform(domain, 8), rows) == (0.0, 0.0)
+
+
 def test_sampling_error_refuses_what_cannot_be_compared(domain, model):
     table = model.sample(5, np.random.default_rng(0))
     other = FittedModel.uniform(Domain.from_sizes({"a": 2}), 5)
