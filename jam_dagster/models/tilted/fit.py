@@ -47,6 +47,9 @@ FOLLOWED = 0.05
 """The least s, in units of sigma / n. Little is gained by following a measurement more
 closely, and potentials grow without end."""
 
+FILLED = 10.0
+"""A cell that a new measurement fills with so many times what it held is no longer as it was."""
+
 LEAST_CURVATURE = 1e-8
 """The least curvature by which a fit sets its units."""
 
@@ -344,8 +347,12 @@ class TiltFit:
     ) -> int:
         """Fit the potentials from these, with such marginals; return the evaluations."""
         tilt.centre(theta, expected)
+        # The new clique may fill cells of others that were nearly empty. In units of what these
+        # were a step would be far too long, and the fit would end far off.
+        _, begun = tilt.at(theta)
+        held = np.where(begun > FILLED * expected, begun, expected)
         # In these units the curvature is about one where the fit begins.
-        units = np.sqrt(expected + misfit.ridges + LEAST_CURVATURE)
+        units = np.sqrt(held + misfit.ridges + LEAST_CURVATURE)
 
         def objective(point: Table) -> tuple[float, Table]:
             theta = misfit.leveled(point / units)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy
 
 from jam_dagster.mechanisms import Measurement
+from jam_dagster.mechanisms.loops.single_attributes import ExpectedAttributes
 from jam_dagster.models.tilted.fit import TiltFit, closest_marginal, strength_of
 from jam_dagster.models.tilted.model import TiltedModel
 from jam_dagster.models.tilted.prior import PublicPrior
 from jam_dagster.tables import Domain, EncodedTable, ImpossibleCombination, Workload
+from jam_dagster.trials.splits import SplitFiles
 from tests.tiers import slow
 
 SIZES = {"a": 2, "b": 3, "c": 4}
@@ -263,3 +266,32 @@ def test_much_noise_leaves_a_marginal_of_the_model() -> None:
 def test_impossible_cells_of_the_closest_marginal_stay_empty() -> None:
     found = closest_marginal(np.array([-np.inf, 0.0, 0.0]), np.array([9.0, 0.0, 0.0]), 1e-6)
     np.testing.assert_allclose(found, [0.0, 0.5, 0.5])
+
+
+@pytest.mark.parametrize("seed", [4, 6])
+def test_a_measurement_that_fills_empty_cells_leaves_the_model_near(
+    seed: int, jam_data: Path
+) -> None:
+    """With steps in units of what these held before, later marginals ended up to 2 away."""
+    table = SplitFiles("salary").load(jam_data).private
+    assert isinstance(table, EncodedTable)
+    domain, records, sigma = table.domain, table.records, 5.4
+    rng = np.random.default_rng(seed)
+    salary, rate, system, earnings, overtime, other, gross, place, first = domain.names
+    singles = [(name,) for name in domain.names]
+    triples = [
+        (salary, earnings, gross),
+        (system, earnings, place),
+        (salary, rate, system),
+        (system, other, gross),
+        (salary, overtime, place),
+        (system, earnings, first),
+    ]
+    fit = TiltFit(PublicPrior.uniform(domain), records, iterations=500)
+    for clique in [*singles, *triples]:
+        counts = table.marginal(clique)
+        noisy = counts + rng.normal(0, sigma, counts.shape)
+        measured = Measurement(clique, "private", noisy, sigma, 0)
+        (fit if len(clique) > 1 else ExpectedAttributes(fit)).add(measured)
+        apart = np.abs(fit.model.marginal(clique) - counts).sum() / records
+        assert apart < 0.3, clique
