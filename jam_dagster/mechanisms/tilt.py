@@ -65,6 +65,10 @@ SMALLER = 4.0
 EVEN = 4.0
 """Rounds grow to so many times the first share: two for each attribute spend the budget."""
 
+ROUNDS = 1.5
+"""Without a public table so many rounds for each attribute spend what single attributes leave. A
+tree of pairs takes one; larger marginals, and loops, take the rest."""
+
 ANNEALED = (4.0, 2.0)
 """How a round that taught nothing raises the price of the next: below the even share, and above."""
 
@@ -280,7 +284,7 @@ class _Run:
     kept; or it pays for a second measurement at once, where the first shows the model to be wrong.
 
     With the uniform prior, the rounds share what single attributes leave. All are at the even share
-    from the first on, which is a d-th of it, down to a quarter of that as the signal is strong.
+    from the first on, of which it holds 1.5 d, up to four times as many as the signal is strong.
     """
 
     def __init__(self, mechanism: Tilt, ctx: Context) -> None:
@@ -311,7 +315,7 @@ class _Run:
                 sigma=ctx.sigma(1.0),
                 rho=self.budget,
             )
-            self._set_prices(len(attributes_of(ctx.workload)), 1.0)
+            self._set_prices(round(ROUNDS * len(attributes_of(ctx.workload))), 1.0)
         else:
             self._set_prices(_shares(ctx.workload), EVEN)
 

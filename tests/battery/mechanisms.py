@@ -184,11 +184,25 @@ def aim() -> Case:
             {"rounds": 40},
             {"rounds": 5, "alpha": 0.01},
             {"rounds": 5, "alpha": 0.99},
+            {"rounds": None, "plan_rounds": True},
         ),
         audits=(BOTH_ATTRIBUTES,),
         # One of each attribute comes first.
         short=({"rounds": 4}, {"rounds": 6}),
         steady={"rounds": 8, "iterations": 3},
+    )
+
+
+def aim_planned() -> Case:
+    """AIM with T by the number of records, which a lost or a private one changes."""
+    return replace(
+        aim(),
+        name="aim-planned",
+        make=partial(Aim, plan_rounds=True, iterations=20),
+        variants=({}, {"alpha": 0.01}, {"alpha": 0.99}),
+        audits=(),
+        short=({}, {"alpha": 0.5}),
+        steady={"iterations": 3},
     )
 
 
@@ -621,6 +635,7 @@ SLOW_CASES = [
     gem_by_cell(),
     jam_pgm_of_two_tables(),
     tilt_of_populations(),
+    aim_planned(),
 ]
 """Further ways in which some of them run."""
 

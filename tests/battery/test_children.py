@@ -14,7 +14,7 @@ from jam_dagster.tables.codes.privacy_unit import seeded_secret
 from jam_dagster.tables.codes.roots import encode_roots
 from jam_dagster.tables.domain.children import Link
 from tests.battery.listening import Listening
-from tests.battery.mechanisms import Case, independent, jam_pgm, tilt
+from tests.battery.mechanisms import Case, independent, jam_pgm, tilt, tilt_alone
 from tests.battery.test_replay import charges, recorded, released
 
 LINK = Link("persons", "household", 3)
@@ -41,7 +41,9 @@ def without(table: pd.DataFrame, household: str) -> pd.DataFrame:
     return table[table["household"] != household]
 
 
-@pytest.mark.parametrize("case", [jam_pgm(), tilt(), independent()], ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case", [jam_pgm(), tilt(), tilt_alone(), independent()], ids=lambda case: case.name
+)
 def test_households_that_differ_are_released_alike(case: Case, tmp_path: Path) -> None:
     """One is there or not, with all its persons: no input moves further than one record's."""
     rng = np.random.default_rng(4)

@@ -16,8 +16,10 @@ from jam_dagster.mechanisms.loops.single_attributes import (
     sparse_mean,
     water_filled,
 )
+from jam_dagster.mechanisms.loops.transcript import Transcript
 from jam_dagster.mechanisms.replay import ReplayError
-from jam_dagster.privacy import Draws, SeededNoise, UnledgeredAccount
+from jam_dagster.privacy import Draws, Neighbours, SeededNoise, UnledgeredAccount
+from jam_dagster.privacy.accounting import gaussian_sigma
 from jam_dagster.tables import Domain, EncodedTable, Workload
 
 DOMAIN = Domain.from_sizes({"a": 2, "b": 3, "c": 2, "d": 40})
@@ -51,6 +53,68 @@ def test_larger_workloads_leave_a_part_where_little_is_left_to_learn() -> None:
         assert not found.whole
         assert found.paid == pytest.approx(part * 10.0, rel=1e-2)
         assert of(Workload.all_k_way(DOMAIN, degree), 1e-4, records=10).whole
+
+
+def uniform_run(
+    domain: Domain, workload: Workload, relation: Neighbours, rho: float, records: int = 300
+) -> Transcript:
+    rng = np.random.default_rng(1)
+    private = EncodedTable(
+        domain, tuple(rng.integers(0, size, records) // 2 for size in domain.shape)
+    )
+    draws = Draws(SeededNoise(1), UnledgeredAccount(rho), neighbours=relation)
+    return make_mechanism("tilt", prior="uniform").run(private, None, workload, draws).transcript
+
+
+@pytest.mark.parametrize(
+    "relation",
+    [
+        Neighbours("replace_one"),
+        Neighbours("replace_one", 3),
+        Neighbours("add_remove"),
+        Neighbours("add_remove", 2),
+    ],
+    ids=lambda one: f"{one.relation}-{one.max_rows}",
+)
+def test_rounds_share_what_single_attributes_leave(relation: Neighbours) -> None:
+    """The prices are those of the records as released, and of the noise of the relation."""
+    workload = Workload.all_k_way(DOMAIN, 2)
+    made = uniform_run(DOMAIN, workload, relation, 50.0)
+    counted = sum(call.rho for call in made.calls if call.step == "records")
+    expected = SingleAttributes.of(
+        DOMAIN,
+        workload,
+        records=made.records,
+        sigma=gaussian_sigma(relation.marginal_l2, 1.0),
+        rho=50.0 - counted,
+    )
+    assert (counted > 0.0) is not relation.records_public
+    assert not expected.whole
+    first = made.rounds[: len(expected.prices)]
+    assert [one.clique for one in first] == [clique for clique, _ in expected.prices]
+    assert [one.rho_measure for one in first] == pytest.approx(
+        [price for _, price in expected.prices]
+    )
+    # The rest, in one and a half rounds for each attribute.
+    round_ = made.rounds[len(first)]
+    rest = 50.0 - counted - expected.paid
+    assert round_.rho_select + round_.rho_measure == pytest.approx(rest / 6)
+    assert made.rho_spent <= 50.0
+
+
+def test_a_structural_zero_stays_one_and_changes_no_price() -> None:
+    attributes = {name: {"values": list(range(size))} for name, size in DOMAIN.sizes.items()}
+    zero = Domain.from_dict({"attributes": attributes, "impossible": [{"a": [0], "c": [1]}]})
+    made, plain = (
+        uniform_run(one, Workload.all_k_way(one, 2), Neighbours("replace_one"), 50.0)
+        for one in (zero, DOMAIN)
+    )
+    prices = [
+        [one.rho_measure for one in run.rounds if one.rho_select == 0.0] for run in (made, plain)
+    ]
+    assert prices[0] == prices[1]
+    model = refit(made, zero, Workload.all_k_way(zero, 2), None)
+    assert model.marginal(("a", "c"))[0, 1] == 0.0
 
 
 def test_an_attribute_that_more_of_the_workload_holds_gets_more() -> None:
