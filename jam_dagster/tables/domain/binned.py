@@ -54,7 +54,7 @@ class BinnedAttribute(Attribute):
         self._check_dtype()
         self._check_bins()
         within = tuple(plain_entry(self.name, "within", entry) for entry in self.within)
-        object.__setattr__(self, "within", within)
+        object.__setattr__(self, "within", self._up_to_edges(within))
         within = self.placed
         if not within:
             return
@@ -71,6 +71,10 @@ class BinnedAttribute(Attribute):
                 f"attribute {self.name!r}: the entry {list(entry)} of within must go from one value"
                 " of a bin to the same or a larger one: correct it, or leave `within` out"
             )
+
+    def _up_to_edges(self, within: Entries) -> Entries:
+        """Return entries of which those that end at the edge of their bin end just below it."""
+        return within
 
     @abstractmethod
     def _check_dtype(self) -> None:

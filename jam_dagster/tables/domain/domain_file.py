@@ -30,7 +30,8 @@ must be edges of bins) or ``{bins: [0, 1]}``, or a list of these. ``unreadable: 
 what is not a number, or not among the values of an attribute without ``other``, as missing;
 ``unreadable: apart`` in a cell of its own, which released rows have as missing.
 ``within: [[40, 310], [41, 60, 95]]`` says what the numbers of a bin are like in public data: 40
-with weight 310, and 41 to 60 with weight 95. `jam_dagster.tables.domain.derived` says what an
+with weight 310, and 41 to 60 with weight 95. A draft has it at the end of the file, by
+attribute. `jam_dagster.tables.domain.derived` says what an
 expression may hold, and `jam_dagster.tables.domain.constraints` how constraints are written.
 
 ``prefix`` declares codes by their first characters, so many of them; a cell decodes to one of the
@@ -100,6 +101,7 @@ from jam_dagster.tables.domain.times import TimeAttribute
 _DOMAIN_KEYS = (
     *("attributes", "impossible", "constraints", "repairs"),
     *("derived", "columns", "identified_from", "children", "share", "delta_share", "bought"),
+    "within",
 )
 KINDS: dict[str, type[Attribute]] = {
     "values": CategoricalAttribute,
@@ -130,6 +132,8 @@ def domain_from_dict(content: Mapping[str, Any], domain_class: Any) -> Any:
     declared = content["attributes"]
     if not isinstance(declared, Mapping):
         raise SpecificationError("'attributes' must be a mapping of names to their declaration")
+    declared = _with_within(declared, content.get("within") or {})
+    content = {**content, "attributes": declared}
     if content.get("bought") is not None:
         return _bought(content, domain_class)
     declared, asked = _asked(declared, content)
@@ -196,6 +200,22 @@ def _bought(content: Mapping[str, Any], domain_class: Any) -> Any:
             "the domain does not follow from the counts that were paid for: restore its file"
         )
     return domain
+
+
+def _with_within(declared: Mapping[Any, Any], within: object) -> Mapping[Any, Any]:
+    """Return the entries of attributes with those of `within` at the end of the file."""
+    if not isinstance(within, Mapping):
+        raise SpecificationError("'within' must be a mapping of attributes to entries")
+    found = dict(declared)
+    for name, entries in within.items():
+        entry = found.get(name)
+        if not isinstance(entry, Mapping) or "within" in entry:
+            raise SpecificationError(
+                f"'within' has entries of {str(name)!r}, which is no attribute, or has such entries"
+                " itself: remove one of the two"
+            )
+        found[name] = {**entry, "within": entries}
+    return found
 
 
 def numbered(sizes: Mapping[str, int]) -> tuple[Attribute, ...]:
@@ -269,11 +289,18 @@ def save_domain(
 
 
 def _yaml(content: dict[str, Any], comments: Iterable[tuple[int, str]]) -> str:
-    attributes = content["attributes"]
+    attributes: dict[str, Any] = {}
+    within: dict[str, Any] = {}
+    for name, entry in content["attributes"].items():
+        # Long lists that nobody edits come last.
+        attributes[name] = {key: value for key, value in entry.items() if key != "within"}
+        if "within" in entry:
+            within[name] = entry["within"]
+    content = content | {"attributes": {}} | ({"within": within} if within else {})
     entries = [write_yaml({"_": {name: attributes[name]}}).split("\n", 1)[1] for name in attributes]
     for index, comment in comments:
         entries.insert(index, f"  # {comment}\n")
-    head, _, rest = write_yaml(content | {"attributes": {}}).partition("attributes: {}\n")
+    head, _, rest = write_yaml(content).partition("attributes: {}\n")
     return f"{head}attributes:\n{''.join(entries)}{rest}"
 
 

@@ -18,6 +18,7 @@ from jam_dagster.errors import DomainError, SpecificationError
 from jam_dagster.tables.domain.binned import BinnedAttribute
 from jam_dagster.tables.domain.column_notes import LOOKED_AT, period_notes, rewritten
 from jam_dagster.tables.domain.columns import numbers_of
+from jam_dagster.tables.domain.entries import Entries, entries_to
 from jam_dagster.tables.domain.intervals import checked_bins
 from jam_dagster.tables.domain.number_format import NumberFormat
 from jam_dagster.tables.domain.text_dtype import dtype_of
@@ -33,6 +34,7 @@ from jam_dagster.tables.domain.values import (
 )
 
 # In seconds since 1970.
+_LARGEST_SINGLE = float(np.finfo(np.float32).max)
 _IN_2000, _IN_2040 = 946_684_800, 2_208_988_800
 
 
@@ -128,10 +130,47 @@ class NumericAttribute(BinnedAttribute):
                 )
 
     def number(self, what: str, key: str, written: object, *, end: bool = False) -> float:
-        return as_number(what, key, written)
+        number = as_number(what, key, written)
+        return float(_single(number)) if self._is_single else number
 
     def written(self, number: float) -> Any:
-        return short_number(number)
+        # The shortest decimals of which the dtype makes the same number.
+        single = self._is_single and float(np.float32(number)) == number
+        return short_number(float(str(np.float32(number))) if single else number)
+
+    @property
+    def _is_single(self) -> bool:
+        return str(self.dtype).lower() == "float32"
+
+    def __post_init__(self) -> None:
+        if self._is_single:
+            edges = tuple(map(_single, self.edges))
+            # Edges that are one number of the dtype are refused as they are.
+            if len(set(edges)) == len(edges):
+                object.__setattr__(self, "edges", edges)
+            entries = (tuple(map(_single, one[:2])) + tuple(one[2:]) for one in self.within)
+            object.__setattr__(self, "within", tuple(entries))
+        super().__post_init__()
+
+    def _up_to_edges(self, within: Entries) -> Entries:
+        if self.scale is not None or not within:
+            return within
+        below = dict(zip(self.edges[1:-1], self.bin_limits[1][:-1].tolist(), strict=True))
+        return tuple(
+            (first, below[last] if first < last and last in below else last, weight)
+            for first, last, weight in within
+        )
+
+    def _within_entry(self) -> list[list[Any]]:
+        if self.scale is not None:
+            return super()._within_entry()
+        # Up to an edge, and not up to the last float below it.
+        edges = dict(zip(self.bin_limits[1][:-1].tolist(), self.edges[1:-1], strict=True))
+        entries = tuple(
+            (first, edges.get(last, last) if first < last else last, weight)
+            for first, last, weight in self.within
+        )
+        return entries_to(entries, self.written)
 
     def text(self, number: float) -> str:
         if self.number_format is not None:
@@ -188,12 +227,12 @@ class NumericAttribute(BinnedAttribute):
         return cls(name, edges, integer, decimals, entry.get("format"), **shared)
 
     def _own_entry(self) -> dict[str, Any]:
-        low, high = map(short_number, (self.edges[0], self.edges[-1]))
+        low, high = map(self.written, (self.edges[0], self.edges[-1]))
         equal = equal_width_edges(self.edges[0], self.edges[-1], self.bins)
         if self.bins > 2 and self.edges == equal:
             entry: dict[str, Any] = {"bounds": [low, high], "bins": self.bins}
         else:
-            entry = {"edges": [*map(short_number, self.edges)]}
+            entry = {"edges": [*map(self.written, self.edges)]}
         declared = {
             "integer": self.integer or None,
             "decimals": self.decimals,
@@ -274,6 +313,14 @@ class NumericAttribute(BinnedAttribute):
                     " timestamps in the source would be counted in days or weeks"
                 )
         yield from period_notes(column, "are clipped")
+
+
+def _single(number: Any) -> Any:
+    """Return a number as a float of single precision is, and anything else as it is."""
+    plain = isinstance(number, int | float) and not isinstance(number, bool)
+    if not plain or not abs(number) <= _LARGEST_SINGLE:
+        return number
+    return float(np.float32(number))
 
 
 def equal_width_edges(low: float, high: float, bins: int) -> tuple[float, ...]:

@@ -37,6 +37,8 @@ _EVEN = 0.05
 
 # A float has as many digits, and an edge between two numbers needs no more.
 _DIGITS = 17
+_LITTLE = 1e-5
+"""The bounds of other floats are so much wider, in parts of their range, if that is shorter."""
 
 _GAP = 10.0
 """No number is drawn in a gap so many times as wide as most between public values."""
@@ -47,6 +49,12 @@ def with_quantile_bins(draft: NumericAttribute, values: Numbers) -> NumericAttri
     distinct, rows = np.unique(values, return_counts=True)
     if len(distinct) == 1:
         return with_entries(draft, values)
+    if draft.scale is None and len(distinct) > _BINS:
+        low, high = draft.edges[0], draft.edges[-1]
+        little = _LITTLE * (high - low)
+        if math.isfinite(little):
+            ends = _roundest(low - little, low), _roundest(high, high + little)
+            draft = dataclasses.replace(draft, edges=ends)
     if len(distinct) <= _BINS:
         chosen = {_between(draft, low, high) for low, high in pairwise(distinct.tolist())}
         low, high = draft.edges
@@ -99,7 +107,7 @@ def _quantile_edges(
     for spike in spikes.tolist():
         edges.add(float(distinct[spike]))
         if spike + 1 < len(distinct):
-            edges.add(_beside(draft, float(distinct[spike]), 1))
+            edges.add(_above(draft, float(distinct[spike]), float(distinct[spike + 1])))
     rest = np.delete(rows, spikes)
     others = np.delete(distinct, spikes)
     below = np.cumsum(rest) / max(rest.sum(), 1)
@@ -121,6 +129,14 @@ def _beside(attribute: NumericAttribute, value: float, step: Literal[1, -1]) -> 
         number = np.asarray(value, dtype=str(attribute.dtype).lower())
         return float(np.nextafter(number, step * np.inf))
     return float(attribute.from_grid(np.array([round(value * attribute.scale) + step]))[0])
+
+
+def _above(attribute: NumericAttribute, low: float, high: float) -> float:
+    """Return the next number above a value, or one of few digits near to it, below the next one."""
+    least = _beside(attribute, low, 1)
+    if attribute.scale is not None or least >= high:
+        return least
+    return _roundest(least, max(least, low + _NEAR * (high - low)))
 
 
 def _roundest(low: float, high: float) -> float:
@@ -265,7 +281,11 @@ def _parts(
     parts = min(max(rest // _PART_ROWS, 1), _PARTS)
     upto = np.cumsum(rows)
     starts = np.unique(np.searchsorted(upto, rest * np.arange(parts) / parts, side="right"))
-    ends = [*(_beside(attribute, float(values[one]), -1) for one in starts[1:]), high]
     counts = np.add.reduceat(rows, starts)
+    if attribute.scale is None:
+        # Stretches of any numbers meet at one of few digits.
+        meet = [_roundest(float(values[one - 1]), float(values[one])) for one in starts[1:]]
+        return list(zip([low, *meet], [*meet, high], counts.tolist(), strict=True))
+    ends = [*(_beside(attribute, float(values[one]), -1) for one in starts[1:]), high]
     firsts = [low, *values[starts[1:]].tolist()]
     return list(zip(firsts, ends, counts.tolist(), strict=True))

@@ -1,13 +1,16 @@
 import json
+import re
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from jam_dagster.common.yaml_text import parse_yaml, write_yaml
 from jam_dagster.errors import DomainError, SourceError, SpecificationError
-from jam_dagster.tables import Domain, health_survey_domain
+from jam_dagster.tables import Domain, draft_table, encode, health_survey_domain
 from jam_dagster.tables.domain import domain as domains
 from jam_dagster.tables.domain import domain_file, impossible
 
@@ -230,3 +233,38 @@ def test_a_file_beyond_a_limit_is_named(name: str, text: str, tmp_path: Path) ->
     (tmp_path / name).write_text(text)
     with pytest.raises(SourceError, match=rf"{name}.*(digits|too deep|an alias)"):
         Domain.load(tmp_path / name)
+
+
+def test_a_draft_has_short_numbers_and_what_nobody_edits_at_the_end(tmp_path):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {
+            "gain": np.where(rng.random(3000) < 0.4, 0.0, rng.normal(0, 3, 3000)),
+            "price": (rng.gamma(2, 5, 3000) + 1).round(1).astype(np.float32),
+            "share": rng.gamma(0.5, 3, 3000).astype(np.float32),
+        }
+    )
+    draft = draft_table(table).domain
+    draft.save(tmp_path / "domain.yaml")
+    text = (tmp_path / "domain.yaml").read_text()
+    assert not re.search(r"\de-\d{3}|\d\.\d{7,}", text)
+    assert text.index("\nrepairs:") < text.index("\nwithin:\n  gain: [[")
+    assert "within" not in text[: text.index("\nwithin:")]
+    again = Domain.load(tmp_path / "domain.yaml")
+    assert again == draft
+    assert again.digest == draft.digest
+    assert encode(table, again, private=False).records == 3000
+
+
+@pytest.mark.parametrize("within", [{"b": [[1, 2]]}, [1], {"a": [[1, 2]]}])
+def test_what_is_within_bins_is_of_an_attribute_and_is_there_once(within):
+    attributes = {"a": {"edges": [0, 9], "within": [[1, 2]]}}
+    with pytest.raises(SpecificationError, match="within"):
+        Domain.from_dict({"attributes": attributes, "within": within})
+
+
+def test_an_entry_up_to_an_edge_ends_below_it():
+    content = {"attributes": {"a": {"edges": [-1, 0, 5]}}, "within": {"a": [[-1, 0, 3]]}}
+    attribute = Domain.from_dict(content).attribute("a")
+    assert attribute.within == ((-1.0, -5e-324, 3.0),)
+    assert attribute.to_entry()["within"] == [[-1, 0, 3]]
