@@ -431,6 +431,12 @@ def guarantee_of(certificate: Certificate, *, releasable: bool) -> tuple[str, ..
         f"{describe_advantage(asked.budget)} more often if it was that one "
         "than if it was not (sqrt(rho / 2), by Pinsker's inequality).",
     ]
+    if asked.selections:
+        said.append(
+            "Values of private columns were selected, and are published: one that a single person "
+            f"has is among them with a probability of at most {figures(asked.selections)}, which "
+            "is a part of delta."
+        )
     if certificate.neighbours.records_public:
         said.append(
             "The number of private records is exact, and public, as the budget's grant says."

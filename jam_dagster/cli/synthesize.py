@@ -91,6 +91,17 @@ def synthesize(
             show_default="written with exact noise",
         ),
     ] = None,
+    types: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN=TYPE,...",
+            rich_help_panel=Panel.TABLES,
+            help="Without a public table and a domain: the types of columns, category, integer, "
+            "number, date or datetime, such as age=integer,born=date:%d.%m.%Y; none leaves a "
+            "column out.",
+            show_default="the schema's, or category",
+        ),
+    ] = None,
     as_json: AsJson = False,
     **options: Any,
 ) -> None:
@@ -117,6 +128,14 @@ def synthesize(
         --records-public --out release
     ```
 
+    Without a public table and a code book, the budget buys values and edges:
+
+    ```
+    jam-dagster synthesize --private people.csv --types age=integer \
+        --epsilon 1 --neighbours add_remove --ledger ledger.db --dataset people \
+        --out release
+    ```
+
     The folder holds the synthetic table (synthetic.csv; synthetic.parquet of more than
     a million rows), its domain, its checks (checks.html), the report (report.html), the
     certificate (certificate.html, and certificate.json for `certificate verify`), the
@@ -124,8 +143,15 @@ def synthesize(
     interrupted continues where it stopped when the same command is given again: no draw is
     paid twice.
     """
+    from jam_dagster.errors import InputError
     from jam_dagster.release import SynthesisRequest
+    from jam_dagster.tables.drafting.paid_draft import types_in
 
+    given = release_options(options)
+    if types is not None:
+        if given.get("domain") is not None:
+            raise InputError("--types is for a release without --domain: the domain has types.")
+        given["domain"] = {"identify": "paid", "types": types_in(types)}
     with stdout_kept_clean() if as_json else nullcontext():
         request = SynthesisRequest.of(
             definition,
@@ -138,7 +164,7 @@ def synthesize(
             report=report,
             signing_key=None if signing_key is None else str(signing_key),
             private=None if private is None else source(private),
-            **release_options(options),
+            **given,
         )
         made = _run(request)
     if as_json:
@@ -181,8 +207,8 @@ def _print_summary(made: Synthesis, spec: ReleaseSpec) -> None:
         lines["Restricted report"] = str(made.restricted_report)
     if made.certificate is not None:
         lines["Certificate"] = str(made.certificate)
-    lines["Privacy budget"] = describe_rho(made.rho_budget, spec.budget.converts_at)
-    lines["Privacy spent"] = describe_rho(made.rho_spent, spec.budget.converts_at)
+    lines["Privacy budget"] = describe_rho(made.rho_budget, made.delta)
+    lines["Privacy spent"] = describe_rho(made.rho_spent, made.delta)
     lines["Rounds"] = picks_text(spec.mechanism.name, made.picks)
     lines["Rounding to rows"] = f"{made.sampling_error:.4f}, from the model to the table"
     if made.checks_page is not None:

@@ -125,7 +125,7 @@ def check_public(
     if public is None and not declared:
         raise SpecificationError(
             "Without a public table there is nothing to identify the domain from: declare it, the "
-            "attributes and their values."
+            "attributes and their values, or buy it (domain: {identify: paid})."
         )
     if any(tables_of(public)) and not mechanism.takes_named_public:
         taking = [one for one in MECHANISMS.values() if one.takes_public != "cannot"]

@@ -87,7 +87,7 @@ class FrameRelease:
         self._name = f"{spec.release!r}, edition {spec.privacy.edition!r}"
         self._dataset = spec.dataset
         self._asked = f"epsilon {spec.privacy.epsilon:g} at delta {spec.privacy.delta:g}"
-        self._spent = describe_rho(made.rho_spent, spec.budget.converts_at)
+        self._spent = describe_rho(made.rho_spent, made.delta)
         self._ledger = request.ledger if spec.exact else None
         self._public = spec.public
         self._workload = spec.workload

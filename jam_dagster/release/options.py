@@ -93,7 +93,8 @@ def _attributes(
     if file is not None and isinstance(given.get("mechanism"), Mechanism):
         raise SpecificationError("A release's file names its mechanism: give the name of one.")
     if definition is None:
-        attributes = {"domain": {"identify": "public"}}
+        how = "public" if given.get("public") is not None else "paid"
+        attributes = {"domain": {"identify": how}}
         if given.get("noise") == "numpy":
             # Research is free to look at exact errors; a release must ask for them.
             attributes["evaluation"] = {"mode": "exact"}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jam_dagster.errors import InputError, SourceError
+from jam_dagster.errors import InputError, SourceError, SpecificationError
 from jam_dagster.tables import Domain, EncodedTable, PublicTables, Source
 from jam_dagster.tables.domain.binned import BinnedAttribute
 from jam_dagster.tables.domain.columns import missing_in
@@ -70,6 +70,29 @@ def domain_of(
     if unit is not None:
         unit.check(domain)
     return domain
+
+
+def identified(spec: ReleaseSpec) -> ReleaseSpec:
+    """Return a release whose domain asks for each column, if it is to be bought as a whole.
+
+    The names of the private columns, and the types that a schema declares, are no secret; no row is
+    read.
+
+    Raises
+    ------
+    SpecificationError
+        If names are unknown or like values, or the release cannot pay for it.
+    """
+    if spec.domain.identify != "paid":
+        return spec
+    source, unit = spec.private, spec.privacy.unit
+    names = [one for one in source.names() if unit is None or one != unit.column]
+    if not names or source.linked is not None:
+        raise SpecificationError(
+            f"The domain of release {spec.release} cannot be bought, since the columns of"
+            f" {source.describe()} are not known without a row, or are of two tables: declare it."
+        )
+    return spec.with_domain(spec.domain.paid(names, source.types()))
 
 
 def draft_of(spec: ReleaseSpec, public: Mapping[str, pd.DataFrame]) -> DraftedDomain:

@@ -1,7 +1,7 @@
 """The sections of a release's file whose content has a package of its own: mechanism, domain."""
 
 # Pydantic reads these annotations as types, so they are not postponed to strings.
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -23,6 +23,7 @@ from jam_dagster.mechanisms.configuration import (
 from jam_dagster.mechanisms.loops.settings import settings_of
 from jam_dagster.tables import Domain, DraftedDomain, PublicSources, Source
 from jam_dagster.tables.domain.children import Link
+from jam_dagster.tables.drafting.paid_draft import paid_domain
 from jam_dagster.tables.sources.base import absolute_paths, config_from_text, source_of
 from jam_dagster.tables.sources.public import draft_public, draft_with_children
 from jam_dagster.tables.sources.with_children import WithChildren
@@ -95,8 +96,10 @@ class DomainSpec(Section):
     path: ClassVar[str] = "domain"
 
     declared: SkipValidation[Domain] | None = Field(default=None, description="the declared domain")
-    identify: Literal["public"] | None = Field(
-        default=None, description="`public`: drafted from the public table"
+    identify: Literal["public", "paid"] | None = Field(
+        default=None,
+        description="`public`: drafted from the public table; `paid`: without one, values and edges"
+        " are bought from the budget",
     )
     bins: Whole | None = Field(
         default=None,
@@ -107,8 +110,19 @@ class DomainSpec(Section):
     columns: list[str] | None = Field(
         default=None,
         min_length=1,
-        description="columns of the public table to identify attributes of; without, all that"
-        " allow it",
+        description="columns of the public table to identify attributes of, or those to buy;"
+        " without, all that allow it",
+    )
+    types: dict[str, str] = Field(
+        default_factory=dict,
+        description="for `paid`, the type of columns: category, integer, number, date or datetime,"
+        " such as `date:%d.%m.%Y`; without, that of the schema, and category in a CSV file",
+    )
+    share: float | None = Field(
+        default=None, description="for `paid`, the part of rho that buys; without, a tenth"
+    )
+    delta_share: float | None = Field(
+        default=None, description="for `paid`, the part of delta that selects; without, half"
     )
 
     @model_validator(mode="after")
@@ -118,9 +132,28 @@ class DomainSpec(Section):
             object.__setattr__(self, "declared", replace(self.declared, bought=None))
         if (self.declared is None) == (self.identify is None):
             raise SpecificationError(
-                "domain must be declared (a file or inline attributes) or {identify: public}."
+                "domain must be declared (a file or inline attributes), {identify: public} or"
+                " {identify: paid}."
+            )
+        if self.identify != "paid" and (self.types or self.share or self.delta_share):
+            raise SpecificationError(
+                "domain.types, share and delta_share are for {identify: paid}: remove them."
             )
         return self
+
+    def paid(self, names: Sequence[str], declared: Mapping[str, str]) -> Self:
+        """Return the declared domain that asks for all columns of these names and types.
+
+        Raises
+        ------
+        SpecificationError
+            As for `paid_domain`.
+        """
+        shares = {"share": self.share, "delta_share": self.delta_share}
+        domain = paid_domain(
+            names, declared, self.types, columns=self.columns, bins=self.bins, **shares
+        )
+        return type(self)(declared=domain)
 
     def drafted(
         self, public: "Mapping[str, pd.DataFrame]", linked: Link | None = None
@@ -171,7 +204,8 @@ class DomainSpec(Section):
         if not isinstance(config, Mapping):
             raise SpecificationError("domain must be a file, its content, or {identify: public}.")
         if "identify" in config:
-            check_keys("domain", config, ("identify", "bins", "columns"))
+            keys = ("identify", "bins", "columns", "types", "share", "delta_share")
+            check_keys("domain", config, keys)
             return cls(**config)
         return cls(declared=Domain.from_dict(config))
 

@@ -189,7 +189,8 @@ class ReleaseSpec(Section):
                 f" {{partition}} where the snapshots differ, as in people_{{partition}}.parquet or"
                 f" where month = '{{partition}}'."
             )
-        check_public(self.mechanism.build(), self.public, declared=self.domain.declared is not None)
+        identified = self.domain.declared is not None or self.domain.identify == "paid"
+        check_public(self.mechanism.build(), self.public, declared=identified)
         if self.previous is not None:
             self._check_previous()
         self._check_apart()
@@ -226,7 +227,7 @@ class ReleaseSpec(Section):
     def _check_asked(self) -> None:
         """Raise if the domain asks for what cannot be bought."""
         asked = self.asked
-        if asked is None:
+        if asked is None and self.domain.identify != "paid":
             return
         fault = (
             "draft the domain from the public table (domain: {identify: public})"
@@ -236,9 +237,10 @@ class ReleaseSpec(Section):
             else ""
         )
         if fault:
+            of = "all columns" if asked is None else asked.names[0]
             raise SpecificationError(
                 f"The domain of release {self.release} asks for the values or edges of"
-                f" {asked.names[0]}: {fault}."
+                f" {of}: {fault}."
             )
 
     def _check_apart(self) -> None:
@@ -383,6 +385,11 @@ class ReleaseSpec(Section):
     def exact(self) -> bool:
         """Whether the noise is exact, and charged."""
         return self.privacy.noise == "exact"
+
+    def with_domain(self, domain: DomainSpec) -> Self:
+        """Return the same release over another domain, once it is consistent."""
+        given = {name: getattr(self, name) for name in type(self).model_fields}
+        return type(self)(**{**given, "domain": domain})
 
     def at(self, partition: str) -> Self:
         """Return the specification of one partition's release, its sources filled in."""

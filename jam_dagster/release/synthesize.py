@@ -29,12 +29,14 @@ from jam_dagster.release.place import FolderPlace
 from jam_dagster.release.public_side import (
     Public,
     domain_of,
+    identified,
     public_codes,
     public_records,
     public_remarks,
 )
 from jam_dagster.reports.checks_page import render_checks
 from jam_dagster.tables.codes.table import digest_of
+from jam_dagster.tables.domain.bought import bought_text
 from jam_dagster.tables.sources.identity import place_of
 from jam_dagster.tables.sources.partition_template import linked_file, table_of, template_of
 from jam_dagster.tables.sources.public import encoded_tables
@@ -198,6 +200,8 @@ class Synthesis:
         The most memory that the process ever held, in 2^20 bytes.
     rho_budget, rho_spent
         The budget of the whole release, and the charges of all its draws.
+    delta
+        The delta at which these are converted to epsilon: what selections of values leave.
     picks
         Number of rounds that measured private and public marginals, and of those whose measurement
         was lost, if there are any.
@@ -225,6 +229,7 @@ class Synthesis:
     peak_memory_mb: float
     rho_budget: float
     rho_spent: float
+    delta: float
     picks: dict[str, int]
     rows: int
     releasable: bool
@@ -323,7 +328,7 @@ class _Steps:
 
     def __init__(self, request: SynthesisRequest, progress: Progress) -> None:
         self.request = request
-        self.spec = request.spec.at(request.partition)
+        self.spec = identified(request.spec.at(request.partition))
         self.folder = ReleaseFolder(request.out)
         self.progress = progress
         self.seconds: dict[str, float] = {}
@@ -383,6 +388,7 @@ class _Steps:
             domain = made.run.model.domain
             if domain.bought is not None:
                 domain.save(self.folder.domain)
+                self.progress.notify(bought_text(domain.bought.counts, domain.attributes))
             self.folder.write_table(made.table, domain, self.spec.dialect)
             self.folder.write_children(made.children, domain, self.spec.dialect)
             kept.append(made)
@@ -414,6 +420,7 @@ class _Steps:
             peak_memory_mb=peak_memory_mb(),
             rho_budget=self.spec.budget.rho,
             rho_spent=engine.funding.spent,
+            delta=self.spec.budget.converts_at,
             picks=run.transcript.picks,
             rows=len(made.table),
             releasable=releasable,

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from jam_dagster.certificates import verify
-from jam_dagster.errors import JamError, SpecificationError
+from jam_dagster.errors import BudgetExceededError, JamError, SpecificationError
 from jam_dagster.pipeline import build_synthetic_release
 from jam_dagster.privacy import Kind, Ledger
 from jam_dagster.privacy.shares import DOMAIN
@@ -169,3 +169,29 @@ def test_what_cannot_be_bought_is_refused_before_anything_is_opened() -> None:
     with pytest.raises(JamError, match="too small for the 12 draws"):
         release(domain="little.yaml")
     assert not Path("ledger.db").exists()
+
+
+@pytest.mark.slow
+def test_who_has_no_public_table_and_no_code_book_can_begin(people: pd.DataFrame) -> None:
+    paid = {"identify": "paid", "types": {"age": "integer", "since": "date"}}
+    made = release(domain=paid)
+    assert made.releasable
+    assert set(made.table["sex"].dropna()) <= {"f", "m", "other"}
+    assert failed() == []
+    # An option or a file that says nothing of a domain does the same.
+    release(domain=None, out=Path("b"), ledger=None, noise="numpy", seed=0)
+    assert Domain.load("b/domain.yaml").attribute("age").listed[-1] == "other"
+    # Parquet declares types.
+    people.assign(since=people["since"].dt.date).to_parquet("people.parquet")
+    release(
+        private="people.parquet", domain=None, out=Path("c"), ledger=None, noise="numpy", seed=0
+    )
+    kinds = [one.kind_text for one in Domain.load("c/domain.yaml").attributes]
+    assert kinds == ["category", "category", "integer", "day"]
+
+
+def test_a_ledger_that_gives_selections_nothing_is_told_before_anything_is_opened() -> None:
+    Ledger("ledger.db").grant("people", epsilon=20.0, delta=1e-9)
+    with pytest.raises(BudgetExceededError, match="--selection-delta"):
+        release()
+    assert [one.kind for one in Ledger("ledger.db").events()] == [Kind.GRANTED]

@@ -451,6 +451,19 @@ def _calendar_parts(attribute: TimeAttribute, low: float, high: float, most: int
     return _multiples(low, high, most, 1.0)
 
 
+def bought_text(counts: Sequence[PaidCounts], attributes: Sequence[Attribute]) -> str:
+    """Return what was bought, in a sentence: all of it is released."""
+    names = dict.fromkeys(one.attribute for one in counts)
+    parts = []
+    for attribute in (one for one in attributes if one.name in names):
+        if isinstance(attribute, BinnedAttribute):
+            low, high = attribute.bounds_text
+            parts.append(f"{attribute.name}: {attribute.bins} bins, {low} to {high}")
+        else:
+            parts.append(f"{attribute.name}: {len(attribute.listed) - 1} values and {OTHER}")
+    return f"The budget bought the domain. {'; '.join(parts)}."
+
+
 def template_entry(name: str, entry: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
     """Return the most bins that an entry asks for, and the entry of what it is without a count.
 

@@ -88,6 +88,11 @@ class DuckDbSource(Source):
         with self._opened(False) as table:
             return list(table.columns)
 
+    def types(self) -> dict[str, str]:
+        """Return the types of the columns; no row is read."""
+        with self._opened(False) as table:
+            return dict(zip(table.columns, map(str, table.types), strict=True))
+
     def batches(self, columns: Sequence[str]) -> Generator[Batch, None, None]:
         """Read some columns, at most `READ_ROWS` rows at a time (see `Source.batches`).
 

@@ -119,6 +119,16 @@ class FrameSource(Source):
         """Return the names of the columns; no row is read."""
         return _names(self.table)
 
+    def types(self) -> dict[str, str]:
+        """Return the types of the columns as their table states them; no row is read."""
+        if isinstance(self.table, pd.DataFrame):
+            return {str(name): str(dtype) for name, dtype in self.table.dtypes.items()}
+        schema = self.table.schema
+        names = getattr(schema, "names", None)
+        if callable(names):  # polars
+            return {name: str(dtype) for name, dtype in schema.items()}
+        return {str(name): str(kind) for name, kind in zip(schema.names, schema.types, strict=True)}
+
     def _of_arrow(self, private: bool) -> pd.DataFrame:
         import pyarrow as pa
 

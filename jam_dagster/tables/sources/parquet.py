@@ -103,6 +103,12 @@ class ParquetSource(Source):
         schema = reading(self.describe(), False, lambda: _dataset(path).schema)
         return [*map(str, schema.names), *numbered_index(schema)]
 
+    def types(self) -> dict[str, str]:
+        """Return the types of the columns, from the schema."""
+        path = opened(self.path)
+        schema = reading(self.describe(), False, lambda: _dataset(path).schema)
+        return {str(one.name): str(one.type) for one in schema}
+
     def rows(self) -> int:
         """Return the number of rows of a private table, from the files' footers."""
         path = opened(self.path)

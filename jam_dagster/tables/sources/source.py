@@ -143,6 +143,10 @@ class Source(ABC):
         """Return the names of the columns without reading a row; empty if they are not known so."""
         return []
 
+    def types(self) -> dict[str, str]:
+        """Return the types that the schema declares, by column; empty if it declares none."""
+        return {}
+
     def counted(
         self,
         domain: Domain,

@@ -1,0 +1,131 @@
+"""Domains that are to be bought, of columns whose names and types alone are known."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jam_dagster.errors import SpecificationError
+from jam_dagster.tables.domain.bought import PAID
+from jam_dagster.tables.domain.domain import Domain
+
+_NO_NAME = re.compile(r"\s*|[-+.,\d\s:/%$€£]+|unnamed: \d+", re.IGNORECASE)
+"""A name of these looks like a value, of a table without a header."""
+
+_KINDS = {
+    "category": "its values are texts; those that many records have are selected",
+    "integer": "whole numbers, in bins",
+    "number": "numbers, in bins; number:2 has two decimals",
+    "date": "dates, in bins; date:%d.%m.%Y says how they are written",
+    "datetime": "moments, in bins of minutes; with a format as dates",
+    "none": "the column is left out",
+}
+
+
+def paid_domain(
+    names: Sequence[str],
+    declared: Mapping[str, str],
+    types: Mapping[str, str],
+    *,
+    columns: Sequence[str] | None = None,
+    bins: int | None = None,
+    **shares: float | None,
+) -> Domain:
+    """Return the domain that asks for the values and edges of all columns.
+
+    Parameters
+    ----------
+    names
+        The columns of the private table, which are no secret.
+    declared
+        What the table's schema says of their types, such as "int64" or "timestamp[us]", by name.
+    types
+        What the author of the release says of them, such as "date:%d.%m.%Y". A column that neither
+        says anything of is a category.
+    columns
+        The columns to release; None: all.
+    bins
+        The most bins of numbers and dates.
+    **shares
+        ``share`` and ``delta_share``; see `Asked`.
+
+    Raises
+    ------
+    SpecificationError
+        If a name is empty, twice there or like a value, or a type is unknown.
+    """
+    wanted = names if columns is None else columns
+    unknown = sorted({*types, *wanted} - set(names))
+    if unknown:
+        raise SpecificationError(
+            f"domain: the private table has no column {unknown[0]!r}: name columns that it has."
+        )
+    if any(_NO_NAME.fullmatch(name) for name in names) or len(set(names)) < len(names):
+        # The first line of a file without a header is a record.
+        raise SpecificationError(
+            "domain: the private table's columns need a name each, which is no number and no date:"
+            " they are published. Give the file a header, or declare the domain."
+        )
+    attributes = {}
+    for name in wanted:
+        kind = types.get(name) or _declared_kind(declared.get(name, ""))
+        entry = _entry(name, kind)
+        if entry is not None:
+            attributes[name] = entry | ({"bins": bins} if bins and "edges" in entry else {})
+    if not attributes:
+        raise SpecificationError("domain: no column is left: leave out fewer.")
+    given = {key: share for key, share in shares.items() if share is not None}
+    return Domain.from_dict({"attributes": attributes, **given})
+
+
+def _declared_kind(text: str) -> str:
+    """Return the kind of a type of Arrow, pandas, polars or a database, by its name."""
+    kind = text.lower()
+    if kind.startswith(("int", "uint", "bigint", "smallint", "tinyint", "hugeint")):
+        return "integer"
+    if kind.startswith(("float", "double", "decimal", "half", "real", "numeric")):
+        return "number"
+    if kind.startswith(("datetime", "timestamp")):
+        return "datetime"
+    return "date" if kind.startswith("date") else "category"
+
+
+def _entry(name: str, kind: str) -> dict[str, Any] | None:
+    """Return the entry of an attribute of a kind; None if it is left out."""
+    kind, _, form = kind.partition(":")
+    if kind not in _KINDS or (form and kind in ("category", "integer", "none")):
+        known = "; ".join(f"{one}: {what}" for one, what in _KINDS.items())
+        raise SpecificationError(f"domain.types: {name!r} is {kind!r}: give one of these. {known}.")
+    if kind == "none":
+        return None
+    if kind == "category":
+        return {"values": PAID}
+    entry: dict[str, Any] = {"edges": PAID}
+    if kind == "integer":
+        return entry | {"integer": True}
+    if kind == "number":
+        if form and not form.isdecimal():
+            return entry | {"format": form}
+        return entry | ({"decimals": int(form)} if form else {})
+    entry |= {"unit": "day" if kind == "date" else "minute"}
+    return entry | ({"format": form} if form else {})
+
+
+def types_in(text: str) -> dict[str, str]:
+    """Return the types that an option names: ``age=integer,born=date:%d.%m.%Y``.
+
+    Raises
+    ------
+    SpecificationError
+        If a part has no name or no type.
+    """
+    types: dict[str, str] = {}
+    for part in text.split(","):
+        name, equal, kind = part.partition("=")
+        if not (name.strip() and equal and kind.strip()):
+            raise SpecificationError(
+                f"types are COLUMN=TYPE, separated by commas, such as age=integer, got {part!r}."
+            )
+        types[name.strip()] = kind.strip()
+    return types
