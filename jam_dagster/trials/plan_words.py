@@ -15,13 +15,14 @@ from jam_dagster.trials.tables import Table
 def known_in_words(known: Known) -> dict[str, str]:
     """Return what is known before the trials, in words."""
     size, noise = known.size, known.noise
-    risk = describe_advantage(Budget(known.epsilon, known.delta))
+    budget = Budget(known.epsilon, known.delta, known.selections)
+    risk = describe_advantage(budget)
     assumed = " (assumed)" if known.records_assumed else ""
     costly = "; ".join(f"{one.name} ({one.values:,} values) {one.share:.0%}" for one in size.costly)
     lines = {
         "Specification": known.specification,
         "Mechanism": known.described,
-        "Budget": describe_rho(sum(known.shares.values()), known.delta),
+        "Budget": describe_rho(sum(known.shares.values()), budget.converts_at),
         "Risk": f"an attacker gains at most {risk}",
         "Records": f"{known.records:,} private{assumed}, "
         + (f"{known.public_records:,} public" if known.public_records else "no public table"),

@@ -189,6 +189,11 @@ def known_without_public(request: PlanRequest) -> Known:
         "There is no public table to try the release on, so its error is not known. The free"
         " baseline is a uniform table: the budget buys what the release is closer than that."
     ]
+    if spec.asked is not None:
+        notes.append(
+            "The budget buys the domain: attributes have at most so many values as this plan"
+            " counts, and the release says how many it bought."
+        )
     workload, mechanism = spec.workload.build(domain), spec.mechanism.build()
     mechanism.check(domain, workload, spec.shares[MECHANISM])
     outlook = _ledger_outlook(request, domain, notes)
@@ -217,6 +222,7 @@ def _known(
         specification=request.release_id(domain).specification,
         epsilon=privacy.epsilon,
         delta=privacy.delta,
+        selections=request.spec.budget.selections,
         shares=request.spec.shares,
         records=records,
         records_assumed=request.records is None,
@@ -330,7 +336,9 @@ def _ledger_outlook(request: PlanRequest, domain: Domain, notes: list[str]) -> L
         after = left
         note = "It is reserved already: what is left counts without it."
     try:
-        ledger.check(release_id, spec.shares, neighbours=spec.neighbours)
+        ledger.check(
+            release_id, spec.shares, neighbours=spec.neighbours, selections=spec.selections
+        )
     except BudgetError as error:
         fits, note = False, str(error)
     # Rounding may leave so little that it pays for nothing.

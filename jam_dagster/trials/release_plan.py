@@ -137,6 +137,7 @@ class Known:
     specification: str
     epsilon: float
     delta: float
+    selections: float
     shares: dict[str, float]
     records: int
     records_assumed: bool
@@ -157,6 +158,7 @@ class Known:
             "specification": self.specification,
             "epsilon": self.epsilon,
             "delta": self.delta,
+            "selection_delta": self.selections,
             "rho": self.shares,
             "records": {"private": self.records, "assumed": self.records_assumed},
             "public_records": self.public_records,
