@@ -440,6 +440,12 @@ def _domain_faults(held: Held) -> Iterator[str]:
         yield "the domain has another number of attributes"
     if stated.asked != DomainFacts.of(found).asked:
         yield "the domain was bought for another one that asked"
+    asked, terms = (
+        None if found.bought is None else found.bought.asked.asked,
+        held.certificate.asked,
+    )
+    if terms.selections != (0.0 if asked is None else asked.selections(terms.delta)):
+        yield "selections of values were asked for with another delta than the domain asks for"
     draws = [one for one in held.certificate.draws if one.share == DOMAIN]
     if draws != [one for one in draws_of(held.transcript, found) if one.share == DOMAIN]:
         yield "the domain was bought by other draws than the certificate states"

@@ -520,7 +520,9 @@ def _ledger(given: str | os.PathLike[str]) -> Ledger:
 
 def _domain(
     given: Domain | Mapping[str, Any] | str | os.PathLike[str] | None,
-) -> Domain | Path | None:
-    if given is None or isinstance(given, Domain):
-        return given
-    return Domain.from_dict(given) if isinstance(given, Mapping) else Path(given)
+) -> Domain | Mapping[str, Any] | Path | None:
+    if isinstance(given, str | os.PathLike):
+        return Path(given)
+    if isinstance(given, Mapping) and "identify" not in given:
+        return Domain.from_dict(given)
+    return given

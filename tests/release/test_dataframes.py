@@ -565,7 +565,7 @@ def test_verification_finds_and_never_raises() -> None:
     assert made.verify(public=7)[0].passed is False
 
 
-def test_without_a_public_table_and_a_domain_nothing_is_opened(
+def test_without_the_public_table_to_draft_a_domain_of_nothing_is_opened(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def opened(*given: object, **named: object) -> None:
@@ -573,7 +573,7 @@ def test_without_a_public_table_and_a_domain_nothing_is_opened(
 
     monkeypatch.setattr(FrameSource, "read", opened)
     with pytest.raises(SpecificationError, match="nothing to identify the domain from: declare"):
-        jam.synthesize(PRIVATE, epsilon=1.0, noise="numpy")
+        jam.synthesize(PRIVATE, domain={"identify": "public"}, epsilon=1.0, noise="numpy")
 
 
 # --- mistakes

@@ -15,7 +15,7 @@ from jam_dagster.errors import BudgetError, JamError, SpecificationError
 from jam_dagster.pipeline.launch import NO_CONFIG, declared_place, is_variable, variable_name
 from jam_dagster.pipeline.storage.store_place import holds_draws_of
 from jam_dagster.pipeline.yaml.configuration import NOTHING_DONE, Configured, described
-from jam_dagster.privacy.accounting import Budget, units_down
+from jam_dagster.privacy.accounting import UNITS_PER_DELTA, Budget, units_down
 from jam_dagster.privacy.ledger.commands import grant_command
 from jam_dagster.privacy.ledger.policy import (
     IN_ALL_TABLES,
@@ -296,7 +296,10 @@ class LedgerResource(dg.ResourceDefinition):
 def _check_granted(balance: "Balance", configured: DatasetBudget, location: str) -> bool:
     """Return whether a budget is configured as granted; a BudgetError if more is configured."""
     wanted: dict[str, object] = {}
-    if units_down(Budget(configured.epsilon, configured.delta).rho) > balance.granted_units:
+    # The officer may have given a part of delta to selections of values.
+    selections = balance.granted_selections / UNITS_PER_DELTA
+    worth = Budget(configured.epsilon, configured.delta, selections).rho
+    if units_down(worth) > balance.granted_units:
         wanted |= {"epsilon": configured.epsilon, "delta": configured.delta}
     for name, least in vars(Policy()).items():
         value = getattr(configured, name)
@@ -322,12 +325,12 @@ def _check_granted(balance: "Balance", configured: DatasetBudget, location: str)
             f" {grant_again_command(location, balance, **wanted)}"
         )
     same = (configured.epsilon, configured.delta, configured.policy)
-    return same == (balance.epsilon, balance.delta, balance.policy)
+    return same == (balance.epsilon, balance.granted_delta, balance.policy)
 
 
 def _in_words(balance: "Balance") -> str:
     """Return what the ledger granted, as a configuration would say it."""
-    words = {"epsilon": f"{balance.epsilon:g}", "delta": f"{balance.delta:g}"}
+    words = {"epsilon": f"{balance.epsilon:g}", "delta": f"{balance.granted_delta:g}"}
     words |= {name: value for name, value in vars(balance.policy).items() if value}
     words |= {"approval": balance.approval or "none", "attempts": str(balance.attempts)}
     return ", ".join(f"{name} {value}" for name, value in words.items())

@@ -381,10 +381,10 @@ def _round_parts(
     if isinstance(attribute, TimeAttribute):
         found = _calendar_parts(attribute, low, high, most)
     else:
-        least = 1.0 / attribute.scale if attribute.scale else 0.0
+        least = Fraction(1, attribute.scale or 10**12)
         found = _multiples(low, high, most, least)
         if first:
-            found = sorted({*found, *_powers(low, high, least or 1e-9)})
+            found = sorted({*found, *_powers(low, high, len(str(attribute.scale or 10**9)) - 1)})
     # Each part must hold a value.
     kept: list[float] = []
     for edge in found:
@@ -396,25 +396,29 @@ def _round_parts(
     return kept
 
 
-def _multiples(low: float, high: float, most: int, least: float) -> list[float]:
-    """Return the multiples of 1, 2 or 5 times a power of ten between two numbers."""
-    width = high / most - low / most
-    exponent = math.floor(math.log10(max(width, least, 1e-300))) - 1
+def _multiples(low: float, high: float, most: int, least: Fraction) -> list[float]:
+    """Return the multiples of 1, 2 or 5 times a power of ten between two numbers.
+
+    The numbers are exact, so that another processor finds the same ones.
+    """
+    first, last = Fraction(low), Fraction(high)
+    width = max((last - first) / most, Fraction(least))
+    exponent = math.floor(math.log10(max(float(width), 1e-300))) - 1
     while True:
         for digit in (1, 2, 5):
-            step = digit * 10.0**exponent
-            if step >= least * (1 - 1e-9) and step >= width * (1 - 1e-9):
-                start, stop = math.floor(low / step) + 1, math.ceil(high / step)
-                if stop - start + 1 <= most:
-                    exact = (_product(number * digit, exponent) for number in range(start, stop))
-                    return [one for one in exact if low < one < high]
+            step = digit * Fraction(10) ** exponent
+            if step >= width:
+                numbers = range(math.floor(first / step) + 1, math.ceil(last / step))
+                if len(numbers) < most:
+                    found = (_product(number * digit, exponent) for number in numbers)
+                    return [one for one in found if low < one < high]
         exponent += 1
 
 
-def _powers(low: float, high: float, least: float) -> Iterator[float]:
-    """Yield zero and the signed powers of ten between two numbers, from the least one on."""
+def _powers(low: float, high: float, decimals: int) -> Iterator[float]:
+    """Yield zero and the signed powers of ten between two numbers, of so many decimals."""
     top = max(abs(low), abs(high))
-    exponent = round(math.log10(least))
+    exponent = -decimals
     found = [0.0]
     while exponent <= 300 and (power := _product(1, exponent)) < top:
         found += [power, -power]
@@ -448,7 +452,7 @@ def _calendar_parts(attribute: TimeAttribute, low: float, high: float, most: int
         inside = [one for one in found if low < one < high]
         if inside and len(inside) <= most + 1:
             return inside
-    return _multiples(low, high, most, 1.0)
+    return _multiples(low, high, most, Fraction(1))
 
 
 def bought_text(counts: Sequence[PaidCounts], attributes: Sequence[Attribute]) -> str:

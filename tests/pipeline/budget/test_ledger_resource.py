@@ -1,5 +1,6 @@
 """The ledger and the stores as resources: what is refused where they are written."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,8 @@ import pytest
 
 from jam_dagster.errors import BudgetError, SpecificationError
 from jam_dagster.pipeline import DatasetBudget, LedgerResource, ReleaseStoreResource
-from jam_dagster.privacy import Policy
+from jam_dagster.pipeline.budget import ledger_resource
+from jam_dagster.privacy import Ledger, Policy
 from jam_dagster.privacy.ledger.policy import PartitionsName
 from tests.budgets import FIXED
 from tests.pipeline.conftest import Bench
@@ -151,3 +153,12 @@ def test_partitions_of_all_tables_may_be_granted_beyond_the_configuration(
             wanted.open("people")
     else:
         wanted.open("people")
+
+
+def test_a_grant_that_gives_selections_a_part_of_delta_stays(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.db")
+    ledger.grant("people", epsilon=3.0, delta=1e-9, selections=5e-10)
+    balance, configured = ledger.balance("people"), DatasetBudget(epsilon=3.0, delta=1e-9)
+    assert ledger_resource._check_granted(balance, configured, ledger.location)
+    with pytest.raises(BudgetError, match="epsilon 4"):
+        ledger_resource._check_granted(balance, replace(configured, epsilon=4.0), ledger.location)
