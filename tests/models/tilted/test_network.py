@@ -30,17 +30,19 @@ def of(*tables: EncodedTable) -> PublicTables:
     return PublicTables(DOMAIN, {f"t{number}": one for number, one in enumerate(tables)})
 
 
-def left_out(table: EncodedTable, child: str, parents: tuple[str, ...], strengths) -> float:
-    """Return the leave-one-out log likelihood, record by record."""
+def left_out(table: EncodedTable, child: str, levels, strengths) -> float:
+    """Return the leave-one-out log likelihood, record by record.
+
+    A level has the group of each value, for each parent that it knows.
+    """
     total = 0.0
     for one in range(table.records):
         others = table.take(np.arange(table.records) != one)
-        share = 1 / DOMAIN.sizes[child]
-        for level, strength in enumerate(strengths):
-            names = parents[:level]
+        share = 1 / table.domain.sizes[child]
+        for level, strength in zip(levels, strengths, strict=True):
             alike = np.ones(others.records, dtype=bool)
-            for name in names:
-                alike &= others.column(name) == table.column(name)[one]
+            for name, groups in level.items():
+                alike &= groups[others.column(name)] == groups[table.column(name)[one]]
             hits = (alike & (others.column(child) == table.column(child)[one])).sum()
             share = (hits + strength * share) / (alike.sum() + strength)
         total += math.log(share)
@@ -51,12 +53,72 @@ def left_out(table: EncodedTable, child: str, parents: tuple[str, ...], strength
 def test_the_likelihood_is_that_of_each_record_under_the_others(parents):
     table = rows(0, 30)
     found = network._fitted(network._Counts(DOMAIN, of(table)), "c", parents)
-    assert len(found.strengths) == len(parents) + 1
-    wanted = left_out(table, "c", parents, found.strengths)
+    levels = [{name: np.arange(4) for name in parents[:known]} for known in range(len(parents) + 1)]
+    wanted = left_out(table, "c", levels, found.strengths)
     assert found.likelihood == pytest.approx(wanted, rel=1e-12)
     # No other strength of the last level is likelier.
     for other in STRENGTHS:
-        assert left_out(table, "c", parents, (*found.strengths[:-1], other)) <= wanted + 1e-9
+        assert left_out(table, "c", levels, (*found.strengths[:-1], other)) <= wanted + 1e-9
+
+
+LONG = Domain.from_sizes({"x": 40, "y": 3, "z": 25})
+"""Attributes of many values: the back-off knows groups of them."""
+
+
+def trend(seed: int, records: int) -> EncodedTable:
+    """Return rows whose y and z rise with x; no x is above 35."""
+    rng = np.random.default_rng(seed)
+    x = rng.integers(0, 36, records)
+    y = (x + rng.integers(-9, 10, records)) // 18
+    z = np.clip(x // 2 + rng.integers(-4, 5, records), 0, 24)
+    return EncodedTable(LONG, (x, np.clip(y, 0, 2), z))
+
+
+def test_from_many_values_it_backs_off_to_groups_of_neighbours():
+    table = trend(0, 200)
+    counts = network._Counts(LONG, PublicTables.of(LONG, table))
+    coarse, fine = counts.groups("x")
+    np.testing.assert_array_equal(fine, np.arange(40))
+    present = table.marginal(("x",)) > 0
+    assert (np.diff(coarse[present]) >= 0).all()
+    assert coarse.max() == network.GROUPS
+    # Values without a record are a group apart.
+    assert (coarse[36:] == network.GROUPS).all()
+    np.testing.assert_array_equal(coarse == network.GROUPS, ~present)
+    found = network._fitted(counts, "z", ("x", "y"))
+    x, y = ({"x": fine}, {"x": fine, "y": np.arange(3)})
+    levels = [{}, {"x": coarse}, x, y]
+    assert [len(level) for level in found.levels] == [0, 1, 1, 2]
+    wanted = left_out(table, "z", levels, found.strengths)
+    assert found.likelihood == pytest.approx(wanted, rel=1e-12)
+    # The conditional backs off through the same levels.
+    shares = np.exp(network._potential(LONG, counts, found))
+    np.testing.assert_allclose(shares.sum(axis=2), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(shares[36:], shares[36:37].repeat(4, axis=0), rtol=1e-12)
+
+
+def test_groups_that_make_no_record_likelier_are_no_level():
+    table = trend(0, 200)
+    rng = np.random.default_rng(0)
+    columns = (table.columns[0], table.columns[1], rng.permutation(table.columns[2]))
+    counts = network._Counts(LONG, PublicTables.of(LONG, EncodedTable(LONG, columns)))
+    assert [len(level) for level in network._fitted(counts, "z", ("x",)).levels] == [0, 1]
+
+
+def test_few_records_keep_a_trend(monkeypatch):
+    def slope() -> float:
+        learnt = learn_network(LONG, PublicTables.of(LONG, trend(1, 400)))
+        pair = FittedModel(LONG, 1.0, learnt).marginal(("x", "z"))
+        x, z = np.arange(40), np.arange(25)
+        means = x @ pair.sum(axis=1), z @ pair.sum(axis=0)
+        return float((x - means[0]) @ pair @ (z - means[1]))
+
+    grouped = slope()
+    monkeypatch.setattr(network, "GROUPS", 1000)
+    table = trend(1, 400)
+    kept = np.cov(table.column("x"), table.column("z"))[0, 1]
+    assert slope() < 0.8 * kept
+    assert grouped == pytest.approx(kept, rel=0.15)
 
 
 def test_conditionals_sum_to_one_and_back_off_to_positive():
