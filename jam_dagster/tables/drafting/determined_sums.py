@@ -14,6 +14,8 @@ from jam_dagster.tables.drafting.value_columns import Floats, Relation, ValueCol
 
 _MOST_IN_PAIRS = 200
 _MOST_IN_TRIPLES = 60
+_LARGEST_SUBSET = 4
+_LEAST_SHARES = 3
 _LARGEST_FACTOR = 10_000
 _LARGEST_DIVISOR = 12
 _DECIMAL_DIVISORS = (2, 4, 5, 8, 10)
@@ -29,13 +31,74 @@ _Codes = npt.NDArray[np.intp]
 def sums(values: ValueColumns, targets: Sequence[str]) -> Iterator[Relation]:
     """Yield columns that are a sum of whole multiples of up to three others, or a part of one."""
     found: set[tuple[int, tuple[int, ...]]] = set()
-    for way in (_added, _solved):
+    for way in (_added, _solved, _runs):
         for index, sources, factors in way(values, targets):
             if (key := (index, tuple(sorted(sources)))) not in found:
                 relation = _relation(values, index, sources, factors)
                 if relation is not None:
                     found.add(key)
                     yield relation
+
+
+def shares(values: ValueColumns) -> Iterator[Relation]:
+    """Yield columns that are the rest of neighbours which add up to the same number in all rows.
+
+    The rest is the column that varies most. Computed of other rows, it may be below what there is.
+    """
+    found: set[int] = set()
+    for first, last in sorted(_windows(values), key=lambda one: one[0] - one[1]):
+        columns = range(first, last)
+        if found.isdisjoint(columns) and _constant(_sum(values, first, last), values, first):
+            target = max(columns, key=lambda one: float(np.nanstd(values.numbers[:, one])))
+            others = [one for one in columns if one != target]
+            relation = _relation(values, target, others, -np.ones(len(others)))
+            if relation is not None:
+                found.update(columns)
+                yield relation
+
+
+def _runs(values: ValueColumns, targets: Sequence[str]) -> Iterator[tuple[int, list[int], Floats]]:
+    """Yield columns that are the sum of many neighbours."""
+    numbers = {one: values.numbers[:, one] for one in _wanted(values, targets)}
+    for first, last in _windows(values):
+        if last - first > _LARGEST_SUBSET - 1:
+            added = _sum(values, first, last)
+            for target, own in numbers.items():
+                # One row rules out nearly all.
+                outside = not first <= target < last
+                rest = added - own
+                few = outside and _constant(rest[: _ROWS[0]], values, target)
+                if few and _constant(rest, values, target):
+                    yield target, list(range(first, last)), np.ones(last - first)
+
+
+def _windows(values: ValueColumns) -> Iterator[tuple[int, int]]:
+    """Yield the first and last of three neighbours or more whose decimals are few."""
+    known = [one is not None for one in values.decimals]
+    for first in range(len(known) if len(known) <= _MOST_IN_PAIRS else 0):
+        for last in range(first + 1, len(known) + 1):
+            if not known[last - 1]:
+                break
+            if last - first >= _LEAST_SHARES:
+                yield first, last
+
+
+def _sum(values: ValueColumns, first: int, last: int) -> Floats:
+    added: Floats = values.numbers[:, first:last].sum(axis=1)
+    return added
+
+
+def _constant(numbers: Floats, values: ValueColumns, like: int) -> bool:
+    known = numbers[np.isfinite(numbers)]
+    unit = 10.0 ** -(values.decimals[like] or 0)
+    return len(known) > 1 and bool(np.ptp(known) <= 0.1 * unit)
+
+
+def _wanted(values: ValueColumns, targets: Sequence[str]) -> set[int]:
+    """Return the places of targets that have few decimals."""
+    places = {name: place for place, name in enumerate(values.columns)}
+    found = {places[name] for name in targets if name in places}
+    return {one for one in found if values.decimals[one] is not None}
 
 
 def _relation(
@@ -65,7 +128,9 @@ def _relation(
     if decimals is not None:
         rest = divisor * values.numbers[:, target] - values.numbers[:, sources] @ whole
         constant = round(float(np.nanmedian(rest)), decimals)
-        if constant:
+        if constant > 0 and text.startswith("-"):
+            text = f"{_short(constant)} - {text[1:]}"
+        elif constant:
             text += f" {'-' if constant < 0 else '+'} {_short(constant)}"
     if divisor > 1:
         text = f"({text}) / {divisor}"
@@ -103,9 +168,9 @@ def _added(values: ValueColumns, targets: Sequence[str]) -> Iterator[tuple[int, 
     units = [one for one in range(columns) if values.decimals[one] is not None]
     few = [values.numbers[values.telling(count)] for count in _ROWS]
     unit = np.array([10.0 ** -(values.decimals[one] or 0) for one in range(columns)])
-    wanted = {values.columns.index(name) for name in targets if name in values.columns}
-    for size in (2, 3, 4):
-        if len(units) > (_MOST_IN_PAIRS if size < 4 else _MOST_IN_TRIPLES):
+    wanted = _wanted(values, targets)
+    for size in range(2, _LARGEST_SUBSET + 1):
+        if len(units) > (_MOST_IN_PAIRS if size < _LARGEST_SUBSET else _MOST_IN_TRIPLES):
             return
         for subsets in _subsets(units, size):
             for signs in product((1.0, -1.0), repeat=size - 1):

@@ -34,6 +34,7 @@ from jam_dagster.tables.domain.missing_where import MissingWhere
 from jam_dagster.tables.domain.unique import Unique, repeated_rows
 from jam_dagster.tables.domain.units import LONGER_THAN_DAYS
 from jam_dagster.tables.drafting.determined import relations
+from jam_dagster.tables.drafting.determined_sums import shares
 from jam_dagster.tables.drafting.determined_times import clock_sums
 from jam_dagster.tables.drafting.time_draft import shape_of
 from jam_dagster.tables.drafting.value_columns import (
@@ -295,8 +296,9 @@ def _missing_codes(encoded: EncodedTable, name: str) -> tuple[int, ...]:
 def _formulas(
     table: pd.DataFrame, attributes: Sequence[BinnedAttribute], taken: Collection[str]
 ) -> dict[Repair, int]:
-    """Return formulas of attributes that no derived column could be: some miss cells alone.
+    """Return formulas of attributes that no derived column could be.
 
+    Some miss cells alone, and a rest of shares that add up could be below 0 if it was derived.
     No two of them have an attribute in common, and none has one of `taken`.
     """
     names = [
@@ -306,16 +308,18 @@ def _formulas(
     ]
     numbers = table[[name for name in names if pd.api.types.is_numeric_dtype(table[name].dtype)]]
     numbers = numbers[[name for name in numbers if numbers[name].notna().mean() > _LEAST_KNOWN]]
-    if len(table) < LEAST_ROWS or numbers.notna().all(axis=None):
+    if len(table) < LEAST_ROWS:
         return {}
     known = numbers.dropna().reset_index(drop=True)
     sample = known.iloc[looked_at(len(known))] if len(known) else known
     columns = [str(name) for name in numbers]
     values = ValueColumns(numbers, columns, {})
-    chosen = chosen_relations(relations(values, (), columns), values.by_cost(columns))
-    ways = chain(
-        clock_sums(sample, known, columns), ((one.target, one.expression) for one in chosen)
-    )
+    ways: Iterator[tuple[str, str]]
+    ways = ((one.target, one.expression) for one in shares(values))
+    if not numbers.notna().all(axis=None):
+        chosen = chosen_relations(relations(values, (), columns), values.by_cost(columns))
+        of_values = ((one.target, one.expression) for one in chosen)
+        ways = chain(clock_sums(sample, known, columns), of_values, ways)
     used: set[str] = set()
     found: dict[Repair, int] = {}
     for name, expression in ways:

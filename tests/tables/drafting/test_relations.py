@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from jam_dagster.evaluation.expectations.checked_table import broken_rows
-from jam_dagster.tables import decode, draft_table, encode
+from jam_dagster.tables import EncodedTable, decode, draft_table, encode
+from jam_dagster.tables.codes.repair import repaired
 from jam_dagster.tables.drafting.determined import determined
 
 ROWS = 600
@@ -103,6 +104,35 @@ def test_sums_of_three_and_mean_values() -> None:
     assert proposed(x=x, y=y, z=z, many=flags.sum(axis=0)) == {
         "many": "number(x) + number(y) + number(z)"
     }
+
+
+def test_sums_of_many_neighbours() -> None:
+    parts = {f"part{at}": RNG.integers(0, 20, ROWS) for at in range(7)}
+    table = pd.DataFrame(parts | {"all": sum(parts.values())})
+    assert determined(table, list(table)) == {"all": " + ".join(parts)}
+
+
+def test_shares_that_add_up() -> None:
+    rng = np.random.default_rng(0)
+    shares = rng.dirichlet([6, 3, 2, 2, 1, 1], 2 * ROWS)
+    counts = np.array([rng.multinomial(1000, one) for one in shares]) / 10
+    table = pd.DataFrame(counts, columns=[f"s{at}" for at in range(6)])
+    table["kind"] = RNG.choice(list("abc"), len(table))
+    public, private = table[:ROWS].reset_index(drop=True), table[ROWS:].reset_index(drop=True)
+    domain = draft_table(public).domain
+    (formula,) = domain.formulas
+    assert formula.expression == "round(100 - s1 - s2 - s3 - s4 - s5, 1)"
+    assert not domain.derived
+    codes = encode(private, domain, private=False)
+    made = decode(repaired(codes, rng), rng)
+    assert np.allclose(made.iloc[:, :6].sum(axis=1), 100)
+    # Shuffled codes of a column each, of which most fit no more.
+    apart = EncodedTable(domain, tuple(rng.permutation(one) for one in codes.columns))
+    made = decode(repaired(apart, rng), rng)
+    assert np.isclose(made.iloc[:, :6].sum(axis=1), 100).mean() > 0.85
+    assert (made.iloc[:, :6] >= 0).all(axis=None)
+    public.loc[3, "s0"] += 0.1
+    assert not draft_table(public).domain.formulas
 
 
 def test_a_sum_of_columns_with_missing_cells() -> None:
