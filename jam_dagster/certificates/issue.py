@@ -32,7 +32,6 @@ from jam_dagster.certificates.outcome_faults import compare_outcomes, draws_of
 from jam_dagster.certificates.refitting import Nearness, Refit
 from jam_dagster.common.files import open_plain, read_plain
 from jam_dagster.common.json_text import parse_json
-from jam_dagster.common.yaml_text import write_yaml
 from jam_dagster.errors import InputError, JamError, LedgerIntegrityError
 from jam_dagster.mechanisms import load_model
 from jam_dagster.mechanisms.loops.transcript import measurements_hash
@@ -122,7 +121,7 @@ def certify(
     hashed = dict(_hashed(folder, files))
     if ledger is not None:
         # Somebody may have put another domain in place since it was written.
-        text = write_yaml(domain.to_dict()).encode()
+        text = domain.to_yaml().encode()
         made = {**(made or {}), "domain": hashlib.sha256(text).hexdigest()}
     _check_made(hashed, made or {})
     if ledger is not None:

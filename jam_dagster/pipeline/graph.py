@@ -61,12 +61,13 @@ class ReleaseGraph:
                 " their roots: give it another name."
             )
         self._check_accepted()
-        if self.spec.asked is not None:
-            # The asset `domain` would have to be an output of the step that draws.
+        if self.spec.domain.identify == "paid":
+            # The columns of the private table are known once it is opened, or never, if it is an
+            # asset; the definitions are loaded before.
             raise SpecificationError(
-                f"domain: release {self.spec.release} has `edges: paid` or `values: paid`, which"
-                " jam-dagster synthesize and Python buy, and no asset yet: declare them, or copy"
-                " the domain.yaml that another release bought."
+                f"domain: release {self.spec.release} has {{identify: paid}}, which jam-dagster"
+                " synthesize and Python take: name the columns in a domain file, with `values:"
+                " paid` or `edges: paid`."
             )
         own = (LABEL_TAG, CHARGES_TAG, RESERVES_TAG)
         reserved = sorted(tag for tag in self.options.tags if tag in own)

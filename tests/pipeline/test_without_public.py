@@ -6,8 +6,11 @@ import dagster as dg
 import pytest
 
 from jam_dagster.certificates import verify
-from jam_dagster.release import EvaluationSpec, MechanismSpec
-from tests.pipeline.conftest import Bench, failure, told
+from jam_dagster.release import EvaluationSpec, MechanismSpec, PrivacySpec
+from jam_dagster.release.sections import DomainSpec
+from jam_dagster.tables import Domain
+from tests.budgets import PUBLIC_N
+from tests.pipeline.conftest import DOMAIN, Bench, failure, told
 
 AIM = {
     "public": None,
@@ -54,5 +57,32 @@ def test_a_whole_release(bench: Bench) -> None:
 
     spent = bench.ledger.balance("people").spent_units
     again = bench.run(["aim", "synthetic_records", "workload_error"], **AIM)
+    assert again.success, failure(again)
+    assert bench.ledger.balance("people").spent_units == spent
+
+
+@pytest.mark.slow
+def test_a_release_buys_what_its_domain_asks_for(bench: Bench) -> None:
+    """The asset `domain` is what is asked for; the certificate has what was bought."""
+    asked = DOMAIN.to_dict()
+    name = next(iter(asked["attributes"]))
+    asked["attributes"][name] = {"values": "paid", "at_most": 9}
+    domain = Domain.from_dict({**asked, "share": 0.3})
+    bench.ledger.grant("people", epsilon=20.0, delta=1e-9, selections=5e-10, policy=PUBLIC_N)
+    given = {**AIM, "domain": DomainSpec(declared=domain), "privacy": PrivacySpec(epsilon=10.0)}
+    result = bench.run(**given)
+
+    assert result.success, failure(result)
+    folder = bench.releases / "people" / "release_certificate"
+    findings = verify(folder, ledger=bench.ledger)
+    assert all(one.passed for one in findings), [one for one in findings if not one.passed]
+    bought = Domain.load(folder / "domain.yaml")
+    assert bought.bought is not None
+    assert bought.specified == domain.digest
+    assert bench.ledger.balance("people").used_selections == 5 * 10**8
+    assert f"{name}: 2 values and other" in told(result)["aim"]["bought"]
+
+    spent = bench.ledger.balance("people").spent_units
+    again = bench.run(**given)
     assert again.success, failure(again)
     assert bench.ledger.balance("people").spent_units == spent

@@ -157,12 +157,12 @@ def test_what_cannot_be_bought_is_refused_before_anything_is_opened() -> None:
     Path("older.csv").write_text("sex,age,since\nf,1,2020-01-01\n")
     with pytest.raises(SpecificationError, match="draft the domain from the public"):
         release(public="older.csv")
-    with pytest.raises(SpecificationError, match="no asset yet"):
+    with pytest.raises(SpecificationError, match="name the columns in a domain file"):
         build_synthetic_release(
             release="people",
             dataset="people",
             private="people.csv",
-            domain="domain.yaml",
+            domain={"identify": "paid"},
             privacy={"epsilon": 1.0},
         )
     Path("little.yaml").write_text(yaml.safe_dump(ASKED | {"share": 1e-12}))

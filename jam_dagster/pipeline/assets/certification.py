@@ -8,7 +8,6 @@ import dagster as dg
 from jam_dagster.certificates import Certificate, released_files
 from jam_dagster.certificates.page import PAGE_NAME
 from jam_dagster.common.shown_text import one_line
-from jam_dagster.common.yaml_text import write_yaml
 from jam_dagster.pipeline.assets.asset_options import release_asset
 from jam_dagster.pipeline.assets.descriptions import CHILDREN, MECHANISM_RUN
 from jam_dagster.pipeline.assets.metadata import tidy
@@ -71,7 +70,7 @@ def certification_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
         table = TABLE.suffix if in_chunks else ".csv"
         # The domain asset may move on while this certificate stays.
         kept = folder / "domain.yaml"
-        store.write(kept, write_yaml(domain.to_dict()).encode())
+        store.write(kept, domain.to_yaml().encode())
         files = released_files(
             table=step.beside("synthetic_records", table),
             children=None if made.children is None else step.beside(CHILDREN, ".csv"),

@@ -10,6 +10,7 @@ import dagster as dg
 from jam_dagster.certificates import table_csv
 from jam_dagster.certificates.table import RUN_ATTRIBUTE
 from jam_dagster.common.deferred import pd
+from jam_dagster.common.shown_text import one_line
 from jam_dagster.errors import EmptyCandidateSetError, SpecificationError
 from jam_dagster.evaluation import released_marginal
 from jam_dagster.mechanisms import Round
@@ -46,6 +47,7 @@ from jam_dagster.reports.budget_over_rounds import Spending
 from jam_dagster.reports.mechanism_text import chooses_source
 from jam_dagster.reports.plot_style import png
 from jam_dagster.tables import Domain, MarginalSource, Source
+from jam_dagster.tables.domain.bought import bought_text
 from jam_dagster.tables.sources.table_file import TableFile, first_rows
 
 
@@ -183,12 +185,16 @@ def _outcomes(step: ReleaseStep, made: MadeRelease) -> Results:
     graph, run = step.graph, made.run
     for warning in run_warnings(graph, run):
         step.context.log.warning(warning)
+    domain, shown_of_run = run.model.domain, run_metadata(graph, run)
+    if domain.bought is not None and graph.tells_data(MECHANISM_RUN):
+        text = one_line(bought_text(domain.bought.counts, domain.attributes))
+        shown_of_run["bought"] = text
+        step.context.log.info(text)
     yield dg.MaterializeResult(
         asset_key=graph.key(MECHANISM_RUN),
         value=run,
-        metadata=tidy({**run_metadata(graph, run), "made_again": made.repeated}),
+        metadata=tidy({**shown_of_run, "made_again": made.repeated}),
     )
-    domain = run.model.domain
     tables = [("synthetic_records", made.table, domain.roots)]
     if made.children is not None and domain.children is not None:
         tables.append((CHILDREN, made.children, domain.children.domain))

@@ -135,7 +135,9 @@ class ReleaseStep:
         shares, protection = graph.spec.shares, spec.privacy.protection
         if not spec.exact:
             research = research_place(self._resource(PRIVATE_STORE), spec)
-            free = ResearchFunding(shares, protection, spec.privacy.seed or 0, research, run_id)
+            free = ResearchFunding(
+                *(shares, protection, spec.privacy.seed or 0, research, run_id), spec.selections
+            )
             return Engine(spec, domain, research, free, partition, progress)
         check_launch(context.run, (LEDGER, *STORES))
         resource: object = getattr(context.resources, LEDGER)
@@ -154,6 +156,7 @@ class ReleaseStep:
             run_id,
             *(("", "", "", "") if reads is None else self._bound()),
             signer=resource.signer(),
+            selections=spec.selections,
             notify=context.log.warning,
         )
         return Engine(spec, domain, place, funding, partition, progress)

@@ -15,7 +15,7 @@ from jam_dagster.errors import BudgetError, JamError, SpecificationError
 from jam_dagster.pipeline.launch import NO_CONFIG, declared_place, is_variable, variable_name
 from jam_dagster.pipeline.storage.store_place import holds_draws_of
 from jam_dagster.pipeline.yaml.configuration import NOTHING_DONE, Configured, described
-from jam_dagster.privacy.accounting import UNITS_PER_DELTA, Budget, units_down
+from jam_dagster.privacy.accounting import UNITS_PER_DELTA, Budget, delta_units_up, units_down
 from jam_dagster.privacy.ledger.commands import grant_command
 from jam_dagster.privacy.ledger.policy import (
     IN_ALL_TABLES,
@@ -72,6 +72,15 @@ class DatasetBudget(Configured):
             minimum=1,
         ),
     ] = None
+    selections: Annotated[
+        float | None,
+        described(
+            "how much of delta selections of values may have; 0 if not given",
+            5e-10,
+            minimum=0,
+            exclusiveMaximum=1,
+        ),
+    ] = None
     sources: Annotated[
         str,
         described("digests of queries, assets, folders or URLs, as a refusal shows them"),
@@ -101,7 +110,7 @@ class DatasetBudget(Configured):
             check_approval(self.approval)
             check_attempts(self.attempts)
             check_sources(self.sources)
-            Budget(self.epsilon, self.delta)
+            Budget(self.epsilon, self.delta, self.selections or 0.0)
         except ValueError as error:
             raise SpecificationError(f"budgets.{dataset}: {error}") from None
 
@@ -278,6 +287,7 @@ class LedgerResource(dg.ResourceDefinition):
             approval=configured.approval,
             attempts=configured.attempts,
             sources=configured.sources,
+            selections=configured.selections,
             reason="the ledger resource's budget, granted on first use",
             by_definitions=True,
         )
@@ -311,6 +321,9 @@ def _check_granted(balance: "Balance", configured: DatasetBudget, location: str)
         wanted["approval"] = configured.approval
     if configured.attempts is not None and configured.attempts > balance.attempts:
         wanted["attempts"] = configured.attempts
+    asked = delta_units_up(configured.selections or 0.0)
+    if asked > balance.granted_selections:
+        wanted["selection-delta"] = configured.selections
     named = [one for one in balance.sources.split(",") if one]
     if missing := [one for one in configured.sources.split(",") if one and one not in named]:
         wanted["sources"] = ",".join((*named, *missing))

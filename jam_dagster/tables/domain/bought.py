@@ -27,7 +27,7 @@ from jam_dagster.tables.domain.values import LARGEST_INTEGER
 PAID = "paid"
 """A domain file has it in place of edges."""
 
-SHARE = 0.1
+SHARE = 0.2
 """The part of a release's rho that buys bins, if the domain file names none."""
 
 DELTA_SHARE = 0.5

@@ -47,6 +47,7 @@ from jam_dagster.tables.domain.derived import (
 )
 from jam_dagster.tables.domain.domain_file import (
     domain_from_dict,
+    domain_yaml,
     numbered,
     read_domain,
     save_domain,
@@ -152,6 +153,7 @@ class Domain:
                 "the impossible combinations and constraints span more than"
                 f" {_MAX_MASKED_CELLS:,} cells together: declare fewer, or over fewer attributes"
             )
+        self._check_asked()
         # A circle is found at once.
         _ = self.orders
         check_constraints(self.constraints, self)
@@ -172,6 +174,16 @@ class Domain:
                 "the order of the columns must name each attribute and each derived column once:"
                 f" see {differ[0]}"
             )
+
+    def _check_asked(self) -> None:
+        """Raise DomainError if a rule is about cells that are still to be bought."""
+        names = () if self.asked is None else self.asked.names
+        for one in (*self.impossible, *self.constraints, *self.repairs):
+            if bought := [name for name in one.attributes if name in names]:
+                raise DomainError(
+                    f"a rule is about {bought[0]!r}, whose values or edges are to be bought:"
+                    " declare them, or remove the rule"
+                )
 
     def _check_formulas(self) -> None:
         """Raise DomainError if decoding cannot keep a formula in addition to the other rules."""
@@ -573,6 +585,10 @@ class Domain:
             The file is not there or cannot be parsed.
         """
         return cls.from_dict(read_domain(path))
+
+    def to_yaml(self) -> str:
+        """Return the text of the domain file in YAML that `save` writes."""
+        return domain_yaml(self.to_dict())
 
     def save(self, path: str | Path) -> None:
         """Write a domain file, YAML or JSON by its suffix."""

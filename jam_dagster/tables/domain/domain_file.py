@@ -134,6 +134,7 @@ def domain_from_dict(content: Mapping[str, Any], domain_class: Any) -> Any:
         raise SpecificationError("'attributes' must be a mapping of names to their declaration")
     declared = _with_within(declared, content.get("within") or {})
     content = {**content, "attributes": declared}
+    content.pop("within", None)
     if content.get("bought") is not None:
         return _bought(content, domain_class)
     declared, asked = _asked(declared, content)
@@ -280,7 +281,7 @@ def save_domain(
     if _is_json(path):
         text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
     else:
-        text = _yaml(content, comments) + "".join(f"# {line}\n" for line in end)
+        text = domain_yaml(content, comments) + "".join(f"# {line}\n" for line in end)
     # Values of a private table are for the owner of the file alone.
     if content["identified_from"] == "private":
         write_whole(path, text.encode(), mode=OWNER_ONLY)
@@ -288,7 +289,8 @@ def save_domain(
         path.write_text(text, encoding="utf-8")
 
 
-def _yaml(content: dict[str, Any], comments: Iterable[tuple[int, str]]) -> str:
+def domain_yaml(content: Mapping[str, Any], comments: Iterable[tuple[int, str]] = ()) -> str:
+    """Return the text of a domain file in YAML."""
     attributes: dict[str, Any] = {}
     within: dict[str, Any] = {}
     for name, entry in content["attributes"].items():
@@ -296,7 +298,7 @@ def _yaml(content: dict[str, Any], comments: Iterable[tuple[int, str]]) -> str:
         attributes[name] = {key: value for key, value in entry.items() if key != "within"}
         if "within" in entry:
             within[name] = entry["within"]
-    content = content | {"attributes": {}} | ({"within": within} if within else {})
+    content = {**content, "attributes": {}} | ({"within": within} if within else {})
     entries = [write_yaml({"_": {name: attributes[name]}}).split("\n", 1)[1] for name in attributes]
     for index, comment in comments:
         entries.insert(index, f"  # {comment}\n")

@@ -289,3 +289,21 @@ def test_values_that_cannot_be_asked_for(entry: dict[str, Any], fault: str) -> N
         Domain.from_dict({"attributes": {"a": entry}})
     with pytest.raises(JamError, match="delta_share"):
         Domain.from_dict({"attributes": {"a": {"values": "paid"}}, "delta_share": 1})
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"impossible": [{"age": {"bins": [0]}, "sex": ["f"]}]},
+        {"constraints": ["age <= height"]},
+        {"repairs": [{"not_null": ["age"]}]},
+    ],
+)
+def test_no_rule_is_about_what_is_still_to_be_bought(rule: dict[str, Any]) -> None:
+    attributes = {
+        "sex": {"values": ["f", "m"]},
+        "age": {"edges": "paid", "integer": True},
+        "height": {"bounds": [0, 250], "bins": 5},
+    }
+    with pytest.raises(DomainError, match="a rule is about 'age'"):
+        Domain.from_dict({"attributes": attributes, **rule})

@@ -268,3 +268,13 @@ def test_an_entry_up_to_an_edge_ends_below_it():
     attribute = Domain.from_dict(content).attribute("a")
     assert attribute.within == ((-1.0, -5e-324, 3.0),)
     assert attribute.to_entry()["within"] == [[-1, 0, 3]]
+
+
+def test_a_saved_file_has_the_text_that_a_certificate_is_of(tmp_path: Path) -> None:
+    entry = {"bounds": [0, 10], "bins": 2, "integer": True, "within": [[1, 7], [6, 8, 3]]}
+    domain = Domain.from_dict({"attributes": {"a": entry, "b": {"values": [1]}}})
+    domain.save(tmp_path / "domain.yaml")
+    text = (tmp_path / "domain.yaml").read_text()
+    assert text == domain.to_yaml()
+    assert text.index("within") > text.index("b:")
+    assert Domain.load(tmp_path / "domain.yaml") == domain
