@@ -56,7 +56,7 @@ def test_an_honest_journal(spent):
 @pytest.mark.slow
 @pytest.mark.parametrize("column", [f.name for f in fields(Event) if f.name not in ("seq", "kind")])
 def test_every_field_is_sealed(spent, path, column):
-    value = 7 if column in ("units", "epsilon", "delta", "attempts") else "'forged'"
+    value = 7 if column in ("units", "epsilon", "delta", "attempts", "selections") else "'forged'"
     tamper(path, f"UPDATE events SET {column} = {value} WHERE seq = 4")
     with pytest.raises(LedgerIntegrityError, match=r"event [45] of the ledger .*(altered|carry)"):
         spent.verify()
