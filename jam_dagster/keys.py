@@ -450,6 +450,7 @@ class SpecificationKeys(_Keys):
             "old.csv",
             {"tables": {"census": "census.parquet", "survey": "survey.csv"}},
             {"previous_release": {"first": "old.csv", "first_share": 0.2}},
+            {"previous_release": {}},
         ],
     )
     domain: Annotated[

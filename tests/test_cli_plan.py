@@ -301,3 +301,26 @@ def test_a_plan_without_a_public_table_says_what_is_known(run: Run) -> None:
     assert told["public_records"] == 0
     assert "how many records" in lines(run(*asked))[0]
     assert "--plot draws" in lines(run(*asked, "--records", "500", "--plot", "x.svg"))[0]
+
+
+@pytest.mark.slow
+def test_a_chain_without_a_first_table_begins_without_a_public_one(run: Run) -> None:
+    Path("priv.csv").rename("priv_2026-01.csv")
+    file = definition(
+        private="priv_{partition}.csv",
+        public={"previous_release": {}},
+        partitions="monthly",
+        start="2026-01-01",
+        workload={"degree": 2},
+    )
+    asked = ("--partition", "2026-01", "--no-checks", "--no-report", "--ledger", "ledger.db")
+    planned = run("plan", file, "--partition", "2026-01", "--records", "200", "--json")
+    made = run("synthesize", file, *asked, "--out", "out")
+
+    assert made.exit_code == 0, made.output
+    assert lines(made)[0].startswith("TILT without public data (")
+    certified = json.loads(Path("out/certificate.json").read_text())
+    specification = certified["release"]["specification"]
+    assert json.loads(planned.stdout)["specification"] == specification
+    later = run("plan", file, "--partition", "2026-02", "--records", "200")
+    assert "is drawn on the release of 2026-01: name a table that stands for it" in later.output

@@ -118,7 +118,7 @@ class ReleaseGraph:
     @property
     def public_codes(self) -> list[str]:
         """The asset of the encoded public tables; none if there are none."""
-        return [PUBLIC_CODES] if self.public_records else []
+        return [PUBLIC_CODES] if self.spec.has_public else []
 
     @property
     def children(self) -> list[str]:
@@ -357,9 +357,15 @@ class ReleaseGraph:
         """Return in words where a partition's public table comes from."""
         before = self.before(partition)
         if self.spec.previous is None or before is None:
-            public = self.spec.public
-            return "" if public is None else at_partition(public, partition).describe()
+            return self.describe_first(partition)
         return self.spec.previous.describe(before)
+
+    def describe_first(self, partition: str) -> str:
+        """Return in words where the given public table of a partition comes from."""
+        public = self.spec.public
+        if public is None:
+            return "" if self.spec.previous is None else "none: the model begins uniform"
+        return at_partition(public, partition).describe()
 
     @property
     def learns_from_public(self) -> bool:

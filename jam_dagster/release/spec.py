@@ -29,6 +29,7 @@ from jam_dagster.keys import (
 )
 from jam_dagster.mechanisms.configuration import KEY, check_public
 from jam_dagster.mechanisms.context import SMALLEST_RHO
+from jam_dagster.mechanisms.registry import mechanism_class
 from jam_dagster.privacy import Budget, Neighbours, Protection, ReleaseId
 from jam_dagster.privacy.ledger.release_id import canonical_digest, specification_of
 from jam_dagster.privacy.shares import DOMAIN, EVALUATION, MECHANISM
@@ -98,7 +99,7 @@ class ReleaseSpec(Section):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if cast(MechanismSpec | None, self.mechanism) is None:
-            unnamed = MechanismSpec.of(None, public=self.public is not None)
+            unnamed = MechanismSpec.of(None, public=self.has_public)
             object.__setattr__(self, KEY, unnamed)
         if type(self.mechanism) is not MechanismSpec:
             raise SpecificationError("the mechanism of a release is a MechanismSpec.")
@@ -189,8 +190,11 @@ class ReleaseSpec(Section):
                 f" {{partition}} where the snapshots differ, as in people_{{partition}}.parquet or"
                 f" where month = '{{partition}}'."
             )
-        identified = self.domain.declared is not None or self.domain.identify == "paid"
-        check_public(self.mechanism.build(), self.public, declared=identified)
+        begins = self.mechanism if self.public is not None else self._without_public
+        identified = self.domain.declared is not None or (
+            self.domain.identify == "paid" and self.previous is None
+        )
+        check_public(begins.build(), self.public, declared=identified)
         if self.previous is not None:
             self._check_previous()
         self._check_apart()
@@ -275,6 +279,28 @@ class ReleaseSpec(Section):
                 f"Release {self.release} has public.previous_release and a domain from private"
                 f" data, which no release that leaves is drawn on: draft it from the public table."
             )
+
+    @property
+    def has_public(self) -> bool:
+        """Whether the release has a public table; without a first one, from the second partition.
+
+        The domain is declared then.
+        """
+        return self.public is not None or self.previous is not None
+
+    def begins_without_public(self, partition: str) -> bool:
+        """Whether a partition has no public table, and later ones have the release before."""
+        if self.public is not None or self.previous is None or self.partitions is None:
+            return False
+        return bool(partition) and self.partitions.before(partition) is None
+
+    @property
+    def _without_public(self) -> MechanismSpec:
+        """The mechanism where there is no public table; one that must have one is not changed."""
+        if self.previous is None:
+            return self.mechanism
+        name, settings = self.mechanism.name, self.mechanism.settings
+        return MechanismSpec(name, **(dict(settings) | mechanism_class(name).without_public()))
 
     @property
     def public_tables(self) -> dict[str, Source]:
@@ -392,12 +418,17 @@ class ReleaseSpec(Section):
         return type(self)(**{**given, "domain": domain})
 
     def at(self, partition: str) -> Self:
-        """Return the specification of one partition's release, its sources filled in."""
+        """Return the specification of one partition's release, its sources filled in.
+
+        A first partition without a public table has the mechanism's settings of such a release.
+        """
         if not partition:
             return self
         public = None if self.public is None else at_partition(self.public, partition)
         private = at_partition(self.private, partition)
-        return self.model_copy(update={"private": private, "public": public})
+        alone = self.begins_without_public(partition)
+        mechanism = self._without_public if alone else self.mechanism
+        return self.model_copy(update={"private": private, "public": public, KEY: mechanism})
 
     def release_id(self, domain: Domain | None, partition: str = "") -> ReleaseId:
         """Return the id by which the ledger knows the release.
@@ -412,7 +443,7 @@ class ReleaseSpec(Section):
         return ReleaseId(
             dataset=self.dataset or UNNAMED,
             release=self.release,
-            specification=self.digest(domain),
+            specification=self.at(partition).digest(domain),
             partition=partition,
             edition=str(self.privacy.edition),
         )

@@ -162,6 +162,13 @@ def _planned(attributes: Mapping[str, Any], folder: Path, *, partition: str) -> 
     partitions = PartitionsSpec.of(given.pop("partitions", None), given.pop("start", None))
     check_partition_named(partitions, partition)
     public = None if given.get("public") is None else _public(given["public"], folder)
+    if public is None and given.get("public") is not None and partition:
+        before = None if partitions is None else partitions.before(partition)
+        if before is not None:
+            raise SpecificationError(
+                f"Partition {partition} is drawn on the release of {before}: name a table that"
+                " stands for it with --public."
+            )
     if partition:
         public = None if public is None else at_partition(public, partition)
         private = at_partition(private, partition)
@@ -180,7 +187,7 @@ def _private(given: Any, folder: Path) -> Source:
         return NeverOpened()
 
 
-def _public(given: Any, folder: Path) -> Source | PublicSources:
+def _public(given: Any, folder: Path) -> Source | PublicSources | None:
     try:
         public = read_public(given, folder)
     except SpecificationError as error:
@@ -189,6 +196,8 @@ def _public(given: Any, folder: Path) -> Source | PublicSources:
         ) from None
     # Later partitions have tables that are not made yet; the given one stands for them.
     source, _ = given_public(public)
+    if source is None:
+        return None
     if any(one.asset_key is not None for one in tables_of(source).values()):
         raise SpecificationError(
             f"public is {source.describe()}, which only a Dagster run can load: name a table that"

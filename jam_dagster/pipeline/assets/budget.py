@@ -64,7 +64,7 @@ def budget_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
             workload = spec.workload.build(domain)
             spec.mechanism.build().check(domain, workload, graph.spec.shares[MECHANISM])
         spec.check_classifiers()
-        metadata = _asked(graph, domain)
+        metadata = _asked(graph, domain, step.partition)
         with refusal_ends_run(context):
             engine = step.engine(domain, reads=source)
             funding = ledger_funding(engine)
@@ -125,7 +125,7 @@ def _left(graph: ReleaseGraph, funding: LedgerFunding) -> tuple[bool, dict[str, 
     }
 
 
-def _asked(graph: ReleaseGraph, domain: Domain) -> dict[str, Any]:
+def _asked(graph: ReleaseGraph, domain: Domain, partition: str) -> dict[str, Any]:
     """Return what the UI shows of the budget that a release asks for."""
     spec = graph.spec
     return {
@@ -134,7 +134,7 @@ def _asked(graph: ReleaseGraph, domain: Domain) -> dict[str, Any]:
         # Texts, since a plot over time of a constant is useless.
         "delta": f"{spec.privacy.delta:g}",
         "rho": graph.spec.budget.rho,
-        "specification": spec.digest(domain),
+        "specification": spec.release_id(domain, partition).specification,
         "neighbours": graph.spec.neighbours.describe(),
     }
 

@@ -199,7 +199,7 @@ def about_asset(name: str, spec: ReleaseSpec, label: PrivacyLabel, price: str) -
 def _words_of(spec: ReleaseSpec) -> dict[str, str]:
     """Return what the descriptions say differently for each mechanism."""
     mechanism = spec.mechanism.build()
-    other = "uniform" if spec.public is None else "public"
+    other = "public" if spec.has_public else "uniform"
     uses = "public" if mechanism.uses_public else "private"
     measures = "chosen" if mechanism.chooses_source else uses
     columns = "those of its name in the private and the public"
@@ -228,8 +228,8 @@ def _words_of(spec: ReleaseSpec) -> dict[str, str]:
         "columns": columns,
         "codes": codes,
         "draws": draws,
-        "pictured": "`distributions`" if spec.public is None else "`compared_with_public`",
-        "judged": "synthetic" if spec.public is None else "synthetic and the public",
+        "pictured": "`compared_with_public`" if spec.has_public else "`distributions`",
+        "judged": "synthetic and the public" if spec.has_public else "synthetic",
         "finding": f"`verdict` says whether it is better than {TABLES[other]}, and the check"
         f" `better_than_{other}` warns. ",
         "one_row": one_row,

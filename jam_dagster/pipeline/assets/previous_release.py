@@ -24,11 +24,11 @@ from jam_dagster.evaluation.sentences import said
 from jam_dagster.pipeline.assets.descriptions import (
     MECHANISM_RUN,
     PUBLIC_CODES,
-    PUBLIC_RECORDS,
 )
 from jam_dagster.pipeline.dagster_internals import PARTITION_NAME_TAG
 from jam_dagster.pipeline.graph import PREVIOUS
 from jam_dagster.pipeline.storage.formats import CERTIFICATE, RUN
+from jam_dagster.pipeline.storage.identity import held
 from jam_dagster.pipeline.storage.store_place import StorePlace
 from jam_dagster.release.documents import MadeRelease
 from jam_dagster.release.run import ReleaseRun
@@ -68,6 +68,7 @@ def public_table(
         return archive.public() or first, {"public_source": "as this edition was drawn on"}
     metadata: dict[str, Any] = {"public_source": graph.describe_public(partition)}
     if before is None or graph.spec.previous is None:
+        _check_first(step)
         return first, metadata
     _wait_for(step, before)
     run, table, folder = _release(step, before)
@@ -83,6 +84,22 @@ def public_table(
     return graph.spec.previous.table(codes, first), metadata
 
 
+def without_rows(domain: Domain) -> EncodedTable:
+    """Return the given table of a release that has none: it is empty."""
+    return EncodedTable(domain, tuple(np.zeros(0, dtype=np.int64) for _ in domain.names))
+
+
+def _check_first(step: ReleaseStep) -> None:
+    """Raise if a later partition would have no public table: its mechanism begins with one."""
+    graph, partition = step.graph, step.partition
+    if graph.spec.public is None and not graph.spec.begins_without_public(partition):
+        raise InputError(
+            f"Partition {partition} of release {graph.spec.release} has no release before that it"
+            " may be drawn on, and no first public table: draw the one before as another edition,"
+            " or name public.previous_release.first. Nothing was charged."
+        )
+
+
 def check_release_before(
     step: ReleaseStep,
     domain: Domain,
@@ -92,6 +109,7 @@ def check_release_before(
     graph = step.graph
     before = graph.before(step.partition)
     if before is None:
+        _check_first(step)
         return
     archive = _archive(step, domain)
     if archive is None or _has_drawn(archive, ledger):
@@ -104,7 +122,7 @@ def check_release_before(
 def check_public_codes(
     step: ReleaseStep,
     codes: MarginalSource,
-    given: pd.DataFrame,
+    given: pd.DataFrame | None,
     ledger: Ledger,
 ) -> None:
     """Raise unless a partition is about to be drawn on its public table as it is now.
@@ -116,7 +134,9 @@ def check_public_codes(
     archive = _archive(step, codes.domain)
     if archive is None or _has_drawn(archive, ledger):
         return
-    wanted, _ = public_table(step, encode(given, codes.domain, private=False), ledger)
+    domain = codes.domain
+    first = without_rows(domain) if given is None else encode(given, domain, private=False)
+    wanted, _ = public_table(step, first, ledger)
     if not (isinstance(codes, EncodedTable) and _same(codes, wanted)):
         raise InputError(
             f"public_discretized of partition {step.partition} of release"
@@ -174,7 +194,8 @@ def _check_fits(step: ReleaseStep, run: ReleaseRun, folder: UPath) -> None:
     graph, before = step.graph, run.release.release_id.partition
     if not graph.stops_at_misfit:
         return
-    made = MadeRelease(graph.spec, run, pd.DataFrame(), public=_drawn_on(step, run, folder))
+    public = held(_drawn_on(step, run, folder))
+    made = MadeRelease(graph.spec, run, pd.DataFrame(), public=public)
     if (sentence := misfit_sentence(made.fits)) == "":
         return
     if not graph.tells_data("synthetic_records"):
@@ -227,7 +248,7 @@ def drawn_on(step: ReleaseStep, domain: Domain) -> tuple[str, bool]:
     if archive is not None and archive.has_drawn:
         before = archive.drawn_on(before) if archive.keeps_public else None
     if before is None:
-        return graph.source(PUBLIC_RECORDS, partition).describe(), False
+        return graph.describe_first(partition), False
     return graph.spec.previous.describe(before), True
 
 

@@ -35,7 +35,7 @@ from jam_dagster.pipeline.assets.previous_release import check_public_codes, rep
 from jam_dagster.pipeline.assets.step import STORES, ReleaseStep, ledger_funding
 from jam_dagster.pipeline.budget.refusal import refusal_ends_run, renewal_added
 from jam_dagster.pipeline.graph import ReleaseGraph, Results
-from jam_dagster.pipeline.storage.identity import check_domains
+from jam_dagster.pipeline.storage.identity import check_domains, held
 from jam_dagster.privacy import epsilon_from_rho
 from jam_dagster.privacy.shares import MECHANISM
 from jam_dagster.privacy.warnings import configuration_warnings
@@ -57,21 +57,25 @@ def private_assets(graph: ReleaseGraph) -> dg.AssetsDefinition:
     It cannot be split: whether a part that charges nothing ends well would answer a question about
     values.
     """
-    given = [*graph.public_codes, *([PUBLIC_RECORDS] if graph.spec.previous is not None else [])]
+    given = [
+        *graph.public_codes,
+        *(graph.public_records if graph.spec.previous is not None else ()),
+    ]
     resources = {*graph.spending_resources, *STORES, *map(graph.store, _names(graph))}
 
     def drawn(context: dg.AssetExecutionContext, domain: Domain, inputs: Any) -> Results:
-        public: MarginalSource | None = inputs.get(PUBLIC_CODES)
+        codes: MarginalSource | None = inputs.get(PUBLIC_CODES)
+        public = held(codes)
         step = ReleaseStep(graph, context)
         source = step.checked_source("private_records")
         check_domains(graph, domain, public)
         rounds = _check_can_start(graph, domain)
-        context.log.info(graph.spec.mechanism.build().described)
+        context.log.info(graph.spec.at(step.partition).mechanism.build().described)
         with refusal_ends_run(context):
             engine = step.engine(
                 domain, reads=source, on_round=lambda done: _log_round(step, done, rounds)
             )
-            _reserve(step, engine, public, inputs.get(PUBLIC_RECORDS))
+            _reserve(step, engine, codes, inputs.get(PUBLIC_RECORDS))
         kept: list[MadeRelease] = []
         # The folder holds a table in chunks until the store has it.
         with TemporaryDirectory(prefix="jam-") as folder:
@@ -163,7 +167,7 @@ def _reserve(
     funding = ledger_funding(engine)
     if funding is None:
         return
-    if public is not None and given is not None:
+    if public is not None and step.graph.spec.previous is not None:
         check_public_codes(step, public, given, funding.ledger)
     engine.check_cells()
     with renewal_added(funding):

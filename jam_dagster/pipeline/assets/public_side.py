@@ -15,12 +15,12 @@ from jam_dagster.pipeline.assets.metadata import (
     observed_schema,
     preview,
 )
-from jam_dagster.pipeline.assets.previous_release import public_table
+from jam_dagster.pipeline.assets.previous_release import public_table, without_rows
 from jam_dagster.pipeline.assets.step import STORES, ReleaseStep
 from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.release.engine import private_step
 from jam_dagster.release.public_side import draft_of, public_remarks
-from jam_dagster.tables import Domain, MarginalSource, PublicTables
+from jam_dagster.tables import Domain, EncodedTable, MarginalSource, PublicTables
 from jam_dagster.tables.sources.public import encode_public
 from jam_dagster.tables.sources.public_apart import check_no_people
 
@@ -143,7 +143,9 @@ def _public_discretized(graph: ReleaseGraph) -> dg.AssetsDefinition:
         for table, frame in frames.items():
             # The stored table may be older than the setting.
             check_no_people(frame.columns, graph.spec.person_column, table)
-        if domain.restricted:
+        if not frames:
+            encoded: MarginalSource = without_rows(domain)
+        elif domain.restricted:
             with private_step("encoding the public table over a restricted domain"):
                 encoded = encode_public(frames, domain, private=True)
         else:
@@ -158,7 +160,7 @@ def _public_discretized(graph: ReleaseGraph) -> dg.AssetsDefinition:
             metadata["look_twice"] = listed(remarks)
         if isinstance(encoded, PublicTables):
             metadata |= _several(graph, encoded)
-        elif follows:
+        elif follows and isinstance(encoded, EncodedTable):
             encoded, metadata = public_table(step, encoded)
         if not follows or graph.tells_data(name) or graph.spec.neighbours.records_public:
             metadata.setdefault("dagster/row_count", encoded.records)

@@ -54,6 +54,11 @@ def check_report(graph: ReleaseGraph, run: ReleaseRun, path: UPath) -> None:
         )
 
 
+def held(public: MarginalSource | None) -> MarginalSource | None:
+    """Return the public table; None for an empty one, which a first partition without one has."""
+    return None if public is not None and public.records == 0 else public
+
+
 def made_release(
     graph: ReleaseGraph,
     partition: str,
@@ -65,7 +70,7 @@ def made_release(
     made = MadeRelease(
         *(graph.spec, run, table),
         children=inputs.get(CHILDREN),
-        public=inputs.get(PUBLIC_CODES),
+        public=held(inputs.get(PUBLIC_CODES)),
         error=inputs.get("workload_error"),
     )
     check_made(graph, made, partition)

@@ -30,7 +30,7 @@ class PreviousRelease:
     Parameters
     ----------
     first
-        The public table for the first partition.
+        The public table for the first partition. None: it has none.
     first_share
         The share of rows of `first` in the public table of every later partition, at least 0 and
         less than 1. With 0, errors of the previous release persist until they are measured on the
@@ -39,10 +39,10 @@ class PreviousRelease:
     Raises
     ------
     SpecificationError
-        If the share is out of range.
+        If the share is out of range, or there is nothing to take it from.
     """
 
-    first: Source
+    first: Source | None = None
     first_share: float = 0.0
 
     def __post_init__(self) -> None:
@@ -51,6 +51,11 @@ class PreviousRelease:
             raise SpecificationError(
                 f"public.{PREVIOUS_RELEASE}: first_share must be at least 0 and less than 1, got"
                 f" {share}."
+            )
+        if share and self.first is None:
+            raise SpecificationError(
+                f"public.{PREVIOUS_RELEASE}: first_share is a share of the table first, and there"
+                " is none: name it, or leave first_share out."
             )
 
     def table(self, previous: EncodedTable, first: EncodedTable) -> EncodedTable:
@@ -83,14 +88,14 @@ class PreviousRelease:
         """Return the public table's origin in words, given the previous partition `before`."""
         mixed = (
             f", {self.first_share:.0%} of it from {self.first.describe()}"
-            if self.first_share
+            if self.first is not None and self.first_share
             else ""
         )
         return f"synthetic table of partition {before} of this release{mixed}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the configuration that `public_from_config` takes, without credentials."""
-        given: dict[str, Any] = {"first": self.first.to_dict()}
+        given: dict[str, Any] = {} if self.first is None else {"first": self.first.to_dict()}
         if self.first_share:
             given["first_share"] = self.first_share
         return {PREVIOUS_RELEASE: given}
@@ -98,7 +103,7 @@ class PreviousRelease:
 
 def given_public(
     public: Source | PublicSources | PreviousRelease,
-) -> tuple[Source | PublicSources, PreviousRelease | None]:
+) -> tuple[Source | PublicSources | None, PreviousRelease | None]:
     """Return the public tables that are given, and the previous release that follows, if any."""
     return (public.first, public) if isinstance(public, PreviousRelease) else (public, None)
 
@@ -120,10 +125,13 @@ def public_from_config(
         return source_from_config(config)
     check_keys("public", config, (PREVIOUS_RELEASE,))
     given = config[PREVIOUS_RELEASE]
-    if not isinstance(given, Mapping) or given.get("first") is None:
+    if not isinstance(given, Mapping):
         raise SpecificationError(
-            f"public.{PREVIOUS_RELEASE} needs the key 'first': the public table for the first"
-            f" partition, such as {{previous_release: {{first: survey_2016.csv}}}}"
+            f"public.{PREVIOUS_RELEASE} is a mapping: of first, the public table for the first"
+            f" partition, such as {{previous_release: {{first: survey_2016.csv}}}}, or {{}} without"
         )
     check_keys(f"public.{PREVIOUS_RELEASE}", given, ("first", "first_share"))
-    return PreviousRelease(source_from_config(given["first"]), given.get("first_share", 0.0))
+    first = given.get("first")
+    return PreviousRelease(
+        None if first is None else source_from_config(first), given.get("first_share", 0.0)
+    )

@@ -361,6 +361,13 @@ def test_a_release_of_another_dataset_is_no_release_before(january: Months) -> N
     assert f"the stored one of {JANUARY} is of release people of dataset people" in refused
 
 
+def test_labels_are_those_of_a_chain_without_a_first_table_too(months: Months) -> None:
+    changes = {"public": PreviousRelease(), "mechanism": MechanismSpec("tilt")}
+    labels = labels_of(check_definitions(months.definitions(**changes)))
+    assert "public_records" not in labels
+    assert labels["public_discretized"] == labels["previous_release"] == "dp"
+
+
 def test_labels_follow_what_the_public_table_is(months: Months) -> None:
     labels = labels_of(check_definitions(months.definitions()))
     assert labels["public_records"] == "public"
@@ -685,6 +692,18 @@ def test_a_run_that_is_waited_for(january: Months, monkeypatch: pytest.MonkeyPat
             {"domain": replace(DOMAIN, identified_from="private"), "privacy": NUMPY},
             "domain from private data",
         ),
+        (
+            {"public": PreviousRelease(), "mechanism": MechanismSpec("jam_pgm")},
+            "jam_pgm learns from a public table, and there is none",
+        ),
+        (
+            {
+                "public": PreviousRelease(),
+                "mechanism": MechanismSpec("tilt"),
+                "domain": {"identify": "public"},
+            },
+            "nothing to identify the domain from",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_refused(
@@ -693,3 +712,54 @@ def test_what_makes_no_sense_is_refused(
     with pytest.raises(SpecificationError) as caught:
         months.definitions(**changes)
     assert named in str(caught.value)
+
+
+@pytest.fixture
+def unaided(months: Months) -> Months:
+    """A chain without a first public table."""
+    mechanism = MechanismSpec("tilt", iterations=20)
+    months.changes |= {"public": PreviousRelease(), "mechanism": mechanism}
+    return months
+
+
+@pytest.mark.slow
+def test_without_a_first_table_the_first_partition_begins_uniform(unaided: Months) -> None:
+    for month in (JANUARY, FEBRUARY):
+        result = unaided.run(month)
+        assert result.success, failure(result)
+    assert len(public_of(unaided, JANUARY)) == 0
+    assert_drawn_on_january(unaided)
+    folder = unaided.bench.releases / "people" / "release_certificate"
+    made = {month: Certificate.load(folder / month) for month in (JANUARY, FEBRUARY)}
+    assert [one.parameters["prior"] for one in made.values()] == ["uniform", "public"]
+    # Each is verified by what it was: January without a public table, February with January's.
+    codes = unaided.bench.releases / "people" / "synthetic_records" / f"{JANUARY}.csv"
+    given = {JANUARY: None, FEBRUARY: source_from_config(str(codes))}
+    for month, public in given.items():
+        found = verify(folder / month, ledger=unaided.bench.ledger, public=public)
+        assert [one.message for one in found if not one.passed] == []
+        assert next(one for one in found if one.name == "the draws").checked
+    # They are two specifications, as the ledger has it.
+    assert len({one.release_id.specification for one in made.values()}) == 2
+    # A repeat costs nothing and gives the same.
+    before = unaided.synthetic(JANUARY)
+    assert unaided.run(JANUARY).success
+    pd.testing.assert_frame_equal(unaided.synthetic(JANUARY), before)
+    # March is refused once January is withdrawn, which February was drawn on.
+    unaided.bench.ledger.withdraw(made[JANUARY].release_id, "0" * 64, reason="lost")
+    assert "was withdrawn" in failure(unaided.run(MARCH))
+
+
+@pytest.mark.slow
+def test_a_chain_without_a_first_table_looks_at_the_release_before_too(unaided: Months) -> None:
+    upstream = ["domain", "public_discretized"]
+    drawn = [name for name in up_to_synthetic("tilt") if name != "public_records"]
+    assert unaided.run(JANUARY, drawn).success
+    assert unaided.run(FEBRUARY, upstream).success
+    second = PrivacySpec(epsilon=2.0, edition="2")
+    again = unaided.run(JANUARY, drawn, privacy=second)
+    assert again.success, failure(again)
+    assert "is not made of its public table" in failure(unaided.run(FEBRUARY, ["tilt"]))
+    # No release before, by a misfit that the file accepts, is no public table either.
+    refused = failure(unaided.run(FEBRUARY, upstream, accept_misfit=[JANUARY]))
+    assert "no first public table" in refused

@@ -58,11 +58,17 @@ def test_the_first_table_is_looked_for_beside_the_file(tmp_path: Any) -> None:
     assert made == PreviousRelease(source_from_config(str(tmp_path / "survey.csv")))
 
 
+def test_the_first_partition_may_have_no_table() -> None:
+    made = public_from_config({"previous_release": {}})
+    assert made == PreviousRelease()
+    assert made.to_dict() == {"previous_release": {}}
+
+
 @pytest.mark.parametrize(
     ("config", "named"),
     [
-        ({"previous_release": {}}, "needs the key 'first'"),
-        ({"previous_release": "survey.csv"}, "needs the key 'first'"),
+        ({"previous_release": {"first_share": 0.5}}, "first_share is a share of the table first"),
+        ({"previous_release": "survey.csv"}, "is a mapping"),
         ({"previous_release": {"first": "a.csv", "mix": 1}}, "unknown key 'mix'"),
         ({"previous_release": {"first": "a.csv"}, "csv": "b.csv"}, "unknown key 'csv'"),
         ({"previous_release": {"first": "a.csv", "first_share": 1}}, "less than 1"),
