@@ -499,7 +499,8 @@ def template_entry(name: str, entry: Mapping[str, Any]) -> tuple[int, dict[str, 
             bins = max(1, min(bins, math.floor(high) - math.ceil(low) + 1))
     rest = {"nullable": True, "outside": "clip", **rest}
     if rest["nullable"]:
-        rest.setdefault("unreadable", "missing")
+        # A column that cannot be read as its type is known from a missing one.
+        rest.setdefault("unreadable", "apart")
     return bins, {**rest, "bounds": list(given), "bins": bins}
 
 
@@ -571,6 +572,6 @@ def asking_entry(attribute: Attribute, asked: Asked) -> dict[str, Any]:
     own["range"] = [*map(attribute.written, (low, high))]
     if not attribute.nullable:
         entry["nullable"] = False
-    elif attribute.unreadable != "missing":
+    elif attribute.unreadable != "apart":
         entry["unreadable"] = attribute.unreadable
     return own | entry

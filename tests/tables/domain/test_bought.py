@@ -56,7 +56,7 @@ class Paid:
     def counts(self, step: str, attribute: BinnedAttribute) -> PaidCounts:
         exact = shares(attribute, self.numbers[attribute.name]) * ROWS
         noise = self.rng.normal(0.0, self.sigma, attribute.size)
-        cells = np.append(exact, [0.0] * attribute.nullable) + noise
+        cells = np.append(exact, [0.0] * (attribute.size - attribute.bins)) + noise
         values = None if step in self.lost else tuple(np.rint(cells).astype(int).tolist())
         sigma = None if values is None else self.sigma
         return PaidCounts(step, attribute.name, attribute.size, 1e-4, 2**0.5, sigma, values)
@@ -78,7 +78,7 @@ def test_a_file_asks_and_is_read_again() -> None:
     assert ASKED.asked.draws == 4 * LEVELS
     assert Domain.from_dict(json.loads(json.dumps(ASKED.to_dict()))) == ASKED
     age, weight = binned(ASKED, "age"), binned(ASKED, "weight")
-    assert (age.bins, age.clip, age.nullable, age.unreadable) == (24, True, True, "missing")
+    assert (age.bins, age.clip, age.nullable, age.unreadable) == (24, True, True, "apart")
     assert not weight.nullable
     another = replace(ASKED, asked=replace(ASKED.asked, share=0.1))
     assert another.digest != ASKED.digest
@@ -114,6 +114,7 @@ def test_where_nothing_is_beyond_the_noise_the_range_stays() -> None:
 
 def test_the_first_bins_are_those_of_any_table() -> None:
     first, second = Paid(sigma=40.0), Paid(sigma=40.0, seed=1)
+    second.numbers["age"] *= 1000.0
     ASKED.buy(first)
     ASKED.buy(second)
     assert first.levels[0] == second.levels[0]
