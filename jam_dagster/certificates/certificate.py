@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -37,6 +37,7 @@ from jam_dagster.privacy import (
     rho_within,
 )
 from jam_dagster.privacy.ledger.release_id import canonical_digest, canonical_json
+from jam_dagster.privacy.noise.calls import THRESHOLD
 from jam_dagster.privacy.warnings import configuration_warnings
 
 if TYPE_CHECKING:
@@ -435,7 +436,7 @@ def guarantee_of(certificate: Certificate, *, releasable: bool) -> tuple[str, ..
         said.append(
             "Values of private columns were selected, and are published: one that a single person "
             f"has is among them with a probability of at most {figures(asked.selections)}, which "
-            "is a part of delta."
+            f"is a part of delta. {'; '.join(_selections(certificate))}."
         )
     if certificate.neighbours.records_public:
         said.append(
@@ -453,6 +454,18 @@ def guarantee_of(certificate: Certificate, *, releasable: bool) -> tuple[str, ..
         "from the same dataset add to what can be learned; the ledger keeps their sum."
     )
     return tuple(said)
+
+
+def _selections(certificate: Certificate) -> Iterator[str]:
+    """Yield what each selection of values published, and its price."""
+    for call in (one.call for one in certificate.draws if one.call.kind == THRESHOLD):
+        price = f"at rho = {figures(call.rho)} and delta = {figures(call.delta)}"
+        if call.lost:
+            yield f"{call.step}: lost, {price}"
+        else:
+            name, values = parse_json(call.subject)
+            least = f"from a noisy count of {call.threshold:,} on"
+            yield f"{name}: {len(values)} values, {least}, {price}"
 
 
 def _counted(totals: Mapping[str, Any]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,9 @@ def test_bins_are_bought_charged_certified_and_verified(people: pd.DataFrame) ->
     assert len({one.units for one in bought[1:]}) == 1
     assert abs(bought[0].units - LEVELS * bought[1].units) <= LEVELS
     assert domain.attribute("town").listed == ("Ghost", "Nod", "Oz", "Ur", "other")
+    privacy = json.loads(Path("out/certificate.json").read_text())["privacy"]
+    (selected,) = [one for one in privacy["guarantee"] if "town" in one]
+    assert "town: 3 values, from a noisy count of" in selected
     assert "Atlantis" not in Path("out/certificate.json").read_text() + str(domain.to_dict())
     balance = Ledger("ledger.db").balance("people")
     assert balance.granted_selections == balance.used_selections == 5 * 10**8
