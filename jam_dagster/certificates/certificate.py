@@ -338,6 +338,12 @@ class Condition:
     because: str
 
 
+_BOUGHT = (
+    "A person declared which values and edges it asks for, and they follow from draws that the "
+    "budget paid for."
+)
+
+
 def conditions_of(certificate: Certificate, faults: Sequence[str]) -> tuple[Condition, ...]:
     """Return all conditions of a release, given the faults of its charges."""
     exact = certificate.noise == "exact"
@@ -357,7 +363,9 @@ def conditions_of(certificate: Certificate, faults: Sequence[str]) -> tuple[Cond
         Condition(
             "The domain owes nothing to private data",
             domain in ("declared", "public"),
-            _ORIGINS.get(domain, "The domain does not say where it came from."),
+            _BOUGHT
+            if certificate.domain.asked
+            else _ORIGINS.get(domain, "The domain does not say where it came from."),
         ),
         Condition(
             "No setting comes from private data",
