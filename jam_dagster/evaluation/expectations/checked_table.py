@@ -23,6 +23,7 @@ from jam_dagster.evaluation.released_marginals import (
 from jam_dagster.tables.domain.constraints import Constraint, Order
 from jam_dagster.tables.domain.derived import PlannedColumn, broken_rows
 from jam_dagster.tables.domain.impossible import ImpossibleCombination
+from jam_dagster.tables.domain.totals import Total
 from jam_dagster.tables.domain.unique import Unique
 from jam_dagster.tables.sources.table_file import TableFile
 
@@ -169,11 +170,28 @@ class CheckedTable:
                 numbers[one.name] = counted
         return self.synthetic.assign(**numbers) if numbers else self.synthetic
 
-    def broken(self, rule: ImpossibleCombination | Constraint | Unique | PlannedColumn) -> Any:
+    def _broken_total(self, total: Total) -> Any:
+        if self.children is None or self.domain.children is None or total.name not in self.once:
+            return None
+        _, keys, owners = self.keys
+        places = pd.Index(keys).get_indexer(owners)
+        with suppress(DomainError, ValueError):
+            rows = self.children[places >= 0]
+            wanted = self.domain.children.cells_of(total, rows, places[places >= 0], len(keys))
+            found, made = self.synthetic[total.name], wanted.set_axis(self.synthetic.index)
+            same = (found == made).fillna(False).to_numpy(dtype=bool)
+            return ~(same | (found.isna() & made.isna()).to_numpy())
+        return None
+
+    def broken(
+        self, rule: ImpossibleCombination | Constraint | Unique | PlannedColumn | Total
+    ) -> Any:
         """Return which rows break a rule of the domain, None if it cannot be checked.
 
         The table may lack a column of it, or have one of another type.
         """
+        if isinstance(rule, Total):
+            return self._broken_total(rule)
         if isinstance(rule, PlannedColumn):
             if {rule.name, *rule.sources} <= self.once:
                 with suppress(DomainError):

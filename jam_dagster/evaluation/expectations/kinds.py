@@ -28,13 +28,14 @@ from jam_dagster.tables.domain.derived import DerivedColumn, PlannedColumn
 from jam_dagster.tables.domain.impossible import ImpossibleCombination
 from jam_dagster.tables.domain.lookups import Lookup
 from jam_dagster.tables.domain.text_dtype import name_of
+from jam_dagster.tables.domain.totals import Total
 from jam_dagster.tables.domain.unique import Unique
 
 if TYPE_CHECKING:
     from jam_dagster.tables.domain.attributes import Attribute
     from jam_dagster.tables.domain.domain import Domain
 
-Rule = ImpossibleCombination | Constraint | Unique | PlannedColumn
+Rule = ImpossibleCombination | Constraint | Unique | PlannedColumn | Total
 """A rule that a row may break."""
 
 
@@ -344,6 +345,26 @@ class _ChildKeys(_RootKeys):
         return pd.DataFrame({cls.name: ~owners.isin(keys).to_numpy()})
 
 
+class _Totals(_Kept):
+    """How many roots break what a column says of their children."""
+
+    name, heading, suite = "total", "Totals of children", "totals"
+
+    @classmethod
+    def of_table(cls, domain: Domain) -> Iterator[ExpectationSpec]:
+        for index, one in enumerate(domain.children.totals if domain.children else ()):
+            words = f"Every row keeps a rule: {one.describe(domain)}."
+            yield ExpectationSpec(f"total_{index + 1}", words, False, cls.name, one.name)
+
+    @classmethod
+    def frame(cls, table: CheckedTable) -> pd.DataFrame:
+        """Return for each root and total whether its children give another one."""
+        totals = table.domain.children.totals if table.domain.children else ()
+        broken = {f"total_{at + 1}": table.broken(one) for at, one in enumerate(totals)}
+        known = {name: rows for name, rows in broken.items() if rows is not None}
+        return pd.DataFrame(known, index=table.synthetic.index)
+
+
 class _Marginal(Expectation):
     """The distribution of an attribute agrees with its released measurement."""
 
@@ -500,6 +521,7 @@ EXPECTATION_KINDS: dict[str, type[Expectation]] = {
             _Kept,
             _RootKeys,
             _ChildKeys,
+            _Totals,
             _Marginal,
             _Fit,
         ),
@@ -545,8 +567,8 @@ def names_of_children(domain: Domain) -> list[ExpectationSpec]:
 
 
 def names_of_keys(domain: Domain) -> list[ExpectationSpec]:
-    """List the expectations of the keys of two tables."""
-    return [spec for kind in (_RootKeys, _ChildKeys) for spec in kind.of_table(domain)]
+    """List the expectations of the keys of two tables, and of totals."""
+    return [spec for kind in (_RootKeys, _ChildKeys, _Totals) for spec in kind.of_table(domain)]
 
 
 def _names_of_one(domain: Domain) -> list[ExpectationSpec]:

@@ -63,7 +63,10 @@ def _checks_of(graph: ReleaseGraph, name: str) -> Sequence[CheckGroup]:
         own = None if known is None else known.roots
         if known is not None and known.children is not None and name == CHILDREN:
             own = known.children.domain
-        groups = [one for one in GROUPS if one != RULES or own is None or own.rules]
+        rules = own is None or bool(own.rules)
+        if known is not None and known.children is not None and name != CHILDREN:
+            rules = rules or bool(known.children.totals)
+        groups = [one for one in GROUPS if one != RULES or rules]
         if name == CHILDREN:
             groups.remove(MEASURED_MARGINALS)
         return [replace(one, blocking=blocks) if one == DOMAIN_FITS else one for one in groups]

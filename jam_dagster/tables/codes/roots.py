@@ -482,12 +482,15 @@ def decode_two(
     """Decode a table of roots with two children to the root table and the children's table.
 
     Both begin with the link's column: roots are numbered from 1, and each child has the number of
-    its root.
+    its root. Totals of the root table follow from the rows of the children.
     """
     children = _children_of(encoded)
     column = children.link.column
     roots, every, owners = separated(encoded, rng)
     tables = decode(roots, rng), decode(every, rng)
+    for one in children.totals:
+        found = children.cells_of(one, tables[1], owners, roots.records)
+        tables[0][one.name] = found.set_axis(tables[0].index)
     for table, numbers in zip(tables, (np.arange(roots.records), owners), strict=True):
         table.insert(0, column, numbers + 1)
     return tables

@@ -17,6 +17,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from jam_dagster.common.deferred import pd
 from jam_dagster.errors import DomainError, InputError
 from jam_dagster.tables.domain.attributes import Attribute
 from jam_dagster.tables.domain.binned import BinnedAttribute
@@ -54,6 +55,8 @@ from jam_dagster.tables.domain.domain_file import (
 )
 from jam_dagster.tables.domain.formula import Formula
 from jam_dagster.tables.domain.impossible import ImpossibleCombination, condition_of, with_missing
+from jam_dagster.tables.domain.text_dtype import dtype_of
+from jam_dagster.tables.domain.totals import Total
 from jam_dagster.tables.domain.unique import Unique
 
 Clique = tuple[str, ...]
@@ -377,7 +380,7 @@ class Domain:
             ),
         )
 
-    def with_children(self, link: Link, children: Domain) -> Domain:
+    def with_children(self, link: Link, children: Domain, totals: Iterable[Total] = ()) -> Domain:
         """Return the domain of this table's rows, each with its children's number and two of them.
 
         Parameters
@@ -386,6 +389,8 @@ class Domain:
             The children's table, and how its rows belong to rows of this one.
         children
             The domain of the children's table. No child of a row breaks its constraints.
+        totals
+            Derived columns of this table that follow from the rows of a root's children.
 
         Raises
         ------
@@ -416,7 +421,7 @@ class Domain:
             (*self.impossible, *impossible_children(link, children.attributes, masks)),
             "private" if children.restricted else self.identified_from,
             constraints=self.constraints,
-            children=Children(link, self, children),
+            children=Children(link, self, children, tuple(totals)),
         )
 
     def buy(self, measure: Measure) -> Domain:
@@ -456,7 +461,11 @@ class Domain:
         }
         if self.children is not None:
             # Their rows are decoded by the domains of their tables.
-            content["tables"] = [self.children.roots.digest, self.children.domain.digest]
+            totals = [[one.name, one.expression] for one in self.children.totals]
+            content["tables"] = [
+                *(self.children.roots.digest, self.children.domain.digest),
+                *([totals] if totals else []),
+            ]
         if self.asked is not None:
             values = {name: [most, *public] for name, (most, public) in self.asked.values.items()}
             content["asked"] = [dict(self.asked.bins), values, self.asked.to_dict()]
@@ -622,9 +631,39 @@ class Children:
     link: Link
     roots: Domain
     domain: Domain
+    totals: tuple[Total, ...] = ()
+
+    def __post_init__(self) -> None:
+        derived = {one.name: one for one in self.roots.derived}
+        for one in self.totals:
+            own = derived.get(one.name)
+            if own is None or own.expression is not None:
+                raise DomainError(
+                    f"the total {one.name!r} fills a column of the root table that is derived as"
+                    f" null, of some dtype: write {{expression: null, dtype: float64}} there"
+                )
+            if lost := one.sources - self.domain.columns.keys():
+                raise DomainError(
+                    f"the total {one.name!r} reads {min(lost)!r}, which is no column of the table"
+                    f" {self.link.table!r}: correct it"
+                )
+            self.cells_of(one, pd.DataFrame({}), np.empty(0, np.intp), 0)
+
+    def cells_of(
+        self, one: Total, children: pd.DataFrame, owners: npt.NDArray[np.intp], roots: int
+    ) -> pd.Series[Any]:
+        """Return a total of so many roots, by the rows of their children and the root of each."""
+        if not len(children.columns):
+            # No row, of the dtypes that there are.
+            dtypes = {name: dtype_of(kind) for name, kind in self.domain.columns.items()}
+            children = pd.DataFrame({name: pd.Series(dtype=one) for name, one in dtypes.items()})
+        dtype = self.roots.columns[one.name]
+        return one.column(children, owners, roots, self.domain.formats, dtype)
 
     def to_dict(self) -> dict[str, Any]:
         """Return what a domain file has under ``children``."""
         content = self.domain.to_dict()
         content.pop("identified_from")
-        return {self.link.table: {**self.link.to_dict(), **content}}
+        totals = {one.name: one.expression for one in self.totals}
+        own = {"totals": totals} if totals else {}
+        return {self.link.table: {**self.link.to_dict(), **own, **content}}

@@ -97,6 +97,7 @@ from jam_dagster.tables.domain.lookups import Lookup
 from jam_dagster.tables.domain.numeric import NumericAttribute
 from jam_dagster.tables.domain.prefixes import PrefixAttribute
 from jam_dagster.tables.domain.times import TimeAttribute
+from jam_dagster.tables.domain.totals import totals_from
 
 _DOMAIN_KEYS = (
     *("attributes", "impossible", "constraints", "repairs"),
@@ -158,8 +159,9 @@ def domain_from_dict(content: Mapping[str, Any], domain_class: Any) -> Any:
     if not content.get("children"):
         return domain
     link, child = linked_in(content["children"])
+    totals = totals_from(f"children.{link.table}.totals", child.pop("totals", {}))
     child["identified_from"] = domain.identified_from
-    return domain.with_children(link, domain_from_dict(child, domain_class))
+    return domain.with_children(link, domain_from_dict(child, domain_class), totals)
 
 
 def _asked(

@@ -18,13 +18,18 @@ import numpy as np
 from jam_dagster.common.deferred import pd
 from jam_dagster.errors import DomainError
 from jam_dagster.tables.domain.cell_functions import PARTS, date_text, numbers_in
-from jam_dagster.tables.domain.computed_cells import ISO_TIME, may_be_text
+from jam_dagster.tables.domain.computed_cells import may_be_text
 from jam_dagster.tables.domain.derived import Formats, holds, instants
 from jam_dagster.tables.domain.expressions import column_text, columns_of, parsed
 from jam_dagster.tables.domain.values import LARGEST_INTEGER, Value, kind_of, plain_value, text_of
 from jam_dagster.tables.drafting.determined_products import products
 from jam_dagster.tables.drafting.determined_sums import sums
-from jam_dagster.tables.drafting.determined_times import clock_sums, comparisons, later_times
+from jam_dagster.tables.drafting.determined_times import (
+    clock_sums,
+    comparisons,
+    is_time,
+    later_times,
+)
 from jam_dagster.tables.drafting.quantile_bins import KEPT_VALUES
 from jam_dagster.tables.drafting.value_columns import (
     LEAST_ROWS,
@@ -97,7 +102,7 @@ def determined_with_rows(
     table, sample, distinct = _sampled(table)
     modelled = [name for name in modelled if name in table.columns]
     dates = {name: one for name, one in formats.items() if isinstance(one, str)}
-    times = [name for name in modelled if name in dates or _is_time(sample[name])]
+    times = [name for name in modelled if name in dates or is_time(sample[name])]
     # In few rows columns agree by chance.
     enough = len(table) >= LEAST_ROWS
     found: dict[str, Entry] = {}
@@ -155,7 +160,7 @@ def parts_of_dates(table: pd.DataFrame, formats: Formats = _NONE) -> dict[str, s
     if len(table) < LEAST_ROWS:
         return {}
     dates = {name: one for name, one in formats.items() if isinstance(one, str)}
-    times = [name for name in distinct if name in dates or _is_time(sample[name])]
+    times = [name for name in distinct if name in dates or is_time(sample[name])]
     found = _all_parts(times, sample, table, distinct, dates)
     return {name: str(one) for name, one in found.items() if name not in times}
 
@@ -205,19 +210,6 @@ def _is_plain(column: pd.Series[Any]) -> bool:
     )
 
 
-def _is_time(column: pd.Series[Any]) -> bool:
-    dtype: Any = column.dtype
-    if pd.api.types.is_datetime64_any_dtype(dtype):
-        return True
-    if isinstance(dtype, pd.CategoricalDtype) or pd.api.types.is_numeric_dtype(dtype):
-        return False
-    observed = column.dropna()
-    return bool(len(observed)) and all(
-        bool(ISO_TIME.fullmatch(one)) if isinstance(one, str) else hasattr(one, "year")
-        for one in observed
-    )
-
-
 def _is_integer(column: pd.Series[Any]) -> bool:
     dtype: Any = column.dtype
     if not pd.api.types.is_numeric_dtype(dtype) or pd.api.types.is_bool_dtype(dtype):
@@ -251,7 +243,7 @@ def _parts(
         column = sample[name]
         if _is_integer(column):
             numbers[name] = column.to_numpy(np.float64, na_value=np.nan)
-        elif name not in formats and _is_time(column) and distinct[name] > 1:
+        elif name not in formats and is_time(column) and distinct[name] > 1:
             days[name] = instants(column).dt.tz_localize(None).to_numpy()
         elif isinstance(column.dtype, pd.StringDtype):
             known = np.flatnonzero(column.notna().to_numpy() & own.notna().to_numpy())[:_FIRST]

@@ -13,7 +13,8 @@ import numpy.typing as npt
 from jam_dagster.common.deferred import pd
 from jam_dagster.errors import DomainError
 from jam_dagster.tables.domain.columns import missing_in
-from jam_dagster.tables.domain.derived import holds, instants
+from jam_dagster.tables.domain.computed_cells import ISO_TIME
+from jam_dagster.tables.domain.derived import Formats, holds, instants
 from jam_dagster.tables.domain.expressions import column_text, evaluated, parsed
 from jam_dagster.tables.domain.units import DATE, SECONDS
 from jam_dagster.tables.domain.values import Value
@@ -64,8 +65,26 @@ def later_times(values: ValueColumns, times: Sequence[str]) -> Iterator[Relation
 
 
 def _seconds(values: ValueColumns, name: str) -> Floats:
+    return seconds_of(values.table[name], values.formats)
+
+
+def is_time(column: pd.Series[Any]) -> bool:
+    """Return whether a public column holds dates or timestamps, or ISO's texts of such."""
+    dtype: Any = column.dtype
+    if pd.api.types.is_datetime64_any_dtype(dtype):
+        return True
+    if isinstance(dtype, pd.CategoricalDtype) or pd.api.types.is_numeric_dtype(dtype):
+        return False
+    observed = column.dropna()
+    return bool(len(observed)) and all(
+        bool(ISO_TIME.fullmatch(one)) if isinstance(one, str) else hasattr(one, "year")
+        for one in observed
+    )
+
+
+def seconds_of(column: pd.Series[Any], formats: Formats) -> Floats:
     """Return the seconds since 1970 of times, NaN where they are missing."""
-    moments: Any = instants(values.table[name], values.formats)
+    moments: Any = instants(column, formats)
     moments = (
         moments if moments.dt.tz is None else moments.dt.tz_convert("UTC").dt.tz_localize(None)
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -282,6 +282,23 @@ def drafted(
     counts.update({one: rows for one, rows in repairs.items() if not isinstance(one, NotNull)})
     proposed = {name: one for name, one in found.items() if name not in set_now}
     return DraftedDomain(domain, missing, proposed, notes, counts)
+
+
+def with_placeholders(
+    draft: DraftedDomain, table: pd.DataFrame, names: Collection[str]
+) -> DraftedDomain:
+    """Return a draft with further columns of its table that are computed later."""
+    derived = tuple(
+        DerivedColumn(name, None, _derived_dtype(table[name], "object"))
+        for name in table.columns
+        if name in names
+    )
+    every = (*draft.domain.columns, *names)
+    order = tuple(name for name in table.columns if name in every)
+    domain = dataclasses.replace(
+        draft.domain, derived=(*draft.domain.derived, *derived), order=order
+    )
+    return dataclasses.replace(draft, domain=domain)
 
 
 def _is_constant(entry: Entry) -> bool:

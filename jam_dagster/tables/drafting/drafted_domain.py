@@ -100,6 +100,7 @@ class DraftedDomain:
         for one in found:
             by_table = bool(one.values) or isinstance(one.expression, Lookup)
             derived[one.name] = one.described if by_table else cast("Value", one.expression)
+        totals = () if self.domain.children is None else self.domain.children.totals
         parts = {
             "Columns that are left out, and missing in each synthetic row:": [
                 *map(str, self.left_out)
@@ -107,6 +108,10 @@ class DraftedDomain:
             "Columns to look at:": [_printable(f"{one}: {self.notes[one]}") for one in self.notes],
             "Columns that are derived, as in every row of the public table, and measured nowhere"
             " (--no-infer models them):": self._counted(derived),
+            "Columns that children give, computed after both tables are made:": [
+                _printable(f"{one.name}: {one.expression}") + self._could_break(one.name)
+                for one in totals
+            ],
             "Rules that synthetic rows keep, as all public ones do:": [
                 _printable(line) + self._could_break(*alike)
                 for line, alike in described_alike(domain, domain.repairs)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from jam_dagster.tables.domain.children import Link
+    from jam_dagster.tables.domain.totals import Total
     from jam_dagster.tables.drafting.drafted_domain import DraftedDomain, LeftOut
 
 PUBLIC_TABLES = "tables"
@@ -268,7 +269,8 @@ def draft_with_children(
     Columns are of either table; one of which none is named keeps all. Further options are those of
     `draft_table`.
     """
-    from jam_dagster.tables.drafting.draft import chosen_columns, draft_table
+    from jam_dagster.tables.drafting.draft import chosen_columns, draft_table, with_placeholders
+    from jam_dagster.tables.drafting.found_totals import found_totals
 
     if list(frames) != [""]:
         raise InputError("the domain of roots with children is drafted from one public table")
@@ -282,8 +284,20 @@ def draft_with_children(
         return draft_table(frame, columns=own or None, exclude=without, **options)
 
     merged, child = drafted_of(roots), drafted_of(children)
+    totals: dict[Total, int] = {}
+    if options.get("infer", True):
+        names = list(merged.domain.columns)
+        taken = [one.name for one in merged.domain.derived]
+        formats = merged.domain.formats, child.domain.formats
+        totals = found_totals(frames[""], link, roots[names], *formats, taken)
+    left = [name for name in merged.domain.names if name not in {one.name for one in totals}]
+    if totals and left:
+        later = {one.name for one in totals}
+        kept = [name for name in merged.domain.columns if name not in later]
+        merged = with_placeholders(draft_table(roots, columns=kept, **options), roots, later)
     return replace(
         merged,
-        domain=merged.domain.with_children(link, child.domain),
+        domain=merged.domain.with_children(link, child.domain, totals if left else ()),
         children=child,
+        breakable={**merged.breakable, **{one.name: rows for one, rows in totals.items()}},
     )
