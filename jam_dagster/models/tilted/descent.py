@@ -30,8 +30,12 @@ def minimize(
     *,
     evaluations: int,
     tolerance: float,
+    within: Callable[[Floats], Floats] = lambda point: point,
 ) -> tuple[Floats, int]:
-    """Minimize a smooth function."""
+    """Minimize a smooth function over a box, of which `within` returns the nearest point.
+
+    The gradient is 0 where descent would leave the box.
+    """
     point = start.copy()
     value, gradient = function(point)
     gradient = gradient.copy()
@@ -46,9 +50,10 @@ def minimize(
             direction = -gradient
         size = 1.0
         for _ in range(SHORTENED):
-            moved = size * direction
-            trial = point + moved
-            promised = float(gradient @ moved)
+            trial = within(point + size * direction)
+            moved = trial - point
+            # A step that the box cuts off may promise nothing.
+            promised = min(float(gradient @ moved), 0.0)
             found, at_trial = function(trial)
             taken += 1
             if found <= value + DECREASE * promised or taken >= evaluations:

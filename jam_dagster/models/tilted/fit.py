@@ -47,11 +47,11 @@ FOLLOWED = 0.05
 """The least s, in units of sigma / n. Little is gained by following a measurement more
 closely, and potentials grow without end."""
 
-FILLED = 10.0
-"""A cell that a new measurement fills with so many times what it held is no longer as it was."""
-
 LEAST_CURVATURE = 1e-8
 """The least curvature by which a fit sets its units."""
+
+AT_BOUND = 1e-6
+"""A potential that is as near to its bound is at it."""
 
 LARGEST_CHANGE = 20.0
 """Most by which a potential changes at a time."""
@@ -347,23 +347,31 @@ class TiltFit:
     ) -> int:
         """Fit the potentials from these, with such marginals; return the evaluations."""
         tilt.centre(theta, expected)
-        # The new clique may fill cells of others that were nearly empty. In units of what these
-        # were a step would be far too long, and the fit would end far off.
-        _, begun = tilt.at(theta)
-        held = np.where(begun > FILLED * expected, begun, expected)
         # In these units the curvature is about one where the fit begins.
-        units = np.sqrt(held + misfit.ridges + LEAST_CURVATURE)
+        units = np.sqrt(expected + misfit.ridges + LEAST_CURVATURE)
 
         def objective(point: Table) -> tuple[float, Table]:
-            theta = misfit.leveled(point / units)
+            theta = point / units
+            constants = misfit.constants(theta)
             log_sum, marginals = tilt.at(theta)
-            value, gradient = misfit.of(theta)
-            return log_sum + value, (marginals + gradient) / units
+            value, gradient = misfit.of(theta + misfit.spread(constants))
+            slope = marginals + gradient
+            slope[tilt.outwards(theta, slope)] = 0.0
+            return log_sum + float(constants.sum()) + value, slope / units
+
+        def within(point: Table) -> Table:
+            return tilt.bounded(point / units) * units
 
         point, taken = minimize(
-            objective, theta * units, evaluations=self._iterations, tolerance=tolerance
+            objective,
+            within(theta * units),
+            evaluations=self._iterations,
+            tolerance=tolerance,
+            within=within,
         )
-        self._theta, self._potentials = misfit.leveled(point / units), tilt.potentials
+        theta = point / units
+        self._theta = theta + misfit.spread(misfit.constants(theta))
+        self._potentials = tilt.potentials
         self._log_network, self._log_records = tilt.log_network, tilt.log_records
         self._weights, self._share = tilt.weights, tilt.share
         beliefs = tilt.beliefs
@@ -446,16 +454,19 @@ class _Misfit:
             ascending(target.table, target.axes)[...] = one.answer
             beliefs.factor(self.ridges, number).table[...] = one.ridge(total)
 
-    def leveled(self, theta: Table) -> Table:
-        """Return potentials with the best constant for each clique: none changes the model.
+    def constants(self, theta: Table) -> Table:
+        """Return the best constant to add to each clique's potentials: none changes the model.
 
         Without it the fit is badly conditioned. All cells of a marginal that is measured too large
         by noise, which ends below zero in others, have large potentials in common.
         """
         short = np.add.reduceat(self.targets - self.ridges * theta, self._starts) - 1.0
-        constants = short / (self.ridges[self._starts] * self._cells)
-        leveled: Table = theta + np.repeat(constants, self._cells)
-        return leveled
+        constants: Table = short / (self.ridges[self._starts] * self._cells)
+        return constants
+
+    def spread(self, constants: Table) -> Table:
+        """Return each clique's constant for all of its cells."""
+        return np.repeat(constants, self._cells)
 
     def of(self, theta: Table) -> tuple[float, Table]:
         """Return the value and its gradient."""
@@ -487,6 +498,22 @@ class _Tilt:
         starts, cells = self.beliefs.cells[:-1], np.diff(self.beliefs.cells)
         means = np.add.reduceat(theta * marginals, starts) / np.add.reduceat(marginals, starts)
         self._centres, self._shift = np.repeat(means, cells), float(means.sum())
+
+    def bounded(self, theta: Table) -> Table:
+        """Return the nearest potentials within the bounds, which `at` holds them to.
+
+        Beyond a bound the sum would not grow with a potential, and a fit would gain by it.
+        """
+        nearest: Table = np.clip(
+            theta, self._centres - LARGEST_POTENTIAL, self._centres + LARGEST_POTENTIAL
+        )
+        return nearest
+
+    def outwards(self, theta: Table, slope: Table) -> npt.NDArray[np.bool_]:
+        """Return where descent from potentials would leave the bounds."""
+        offset = theta - self._centres
+        left: npt.NDArray[np.bool_] = offset * slope < 0.0
+        return left & (np.abs(offset) > LARGEST_POTENTIAL - AT_BOUND)
 
     def at(self, theta: Table) -> tuple[float, Table]:
         """Return the logarithm of the sum of the tilted prior, and its marginals."""

@@ -47,3 +47,22 @@ def test_it_ends_in_time_at_the_last_point_that_was_looked_at(steps: int) -> Non
     assert len(calls) <= steps + 1
     np.testing.assert_array_equal(calls[-1], found)
     assert function(found)[0] <= function(np.zeros(20))[0]
+
+
+def test_a_minimum_beyond_the_box_is_at_its_bound() -> None:
+    target, curvature = np.array([5.0, -0.5, 0.25]), np.array([1.0, 4.0, 0.5])
+
+    def function(point: np.ndarray) -> tuple[float, np.ndarray]:
+        slope = curvature * (point - target)
+        value = 0.5 * float(slope @ (point - target))
+        slope[(np.abs(point) >= 1.0) & (point * slope < 0.0)] = 0.0
+        return value, slope
+
+    found, _ = minimize(
+        function,
+        np.zeros(3),
+        evaluations=100,
+        tolerance=1e-12,
+        within=lambda point: np.clip(point, -1.0, 1.0),
+    )
+    np.testing.assert_allclose(found, [1.0, -0.5, 0.25], atol=1e-5)
