@@ -18,7 +18,7 @@ import numpy.typing as npt
 from jam_dagster.evaluation.columns_and_pairs import columns_and_pairs
 from jam_dagster.tables.codes.marginals import marginal_blocks
 from jam_dagster.tables.codes.public import is_known
-from jam_dagster.tables.domain.children import ChildAttribute
+from jam_dagster.tables.domain.order import TWO, codes_in_order
 
 if TYPE_CHECKING:
     from jam_dagster.evaluation.independent_table import IndependentTable
@@ -35,9 +35,6 @@ GROUPS = 8
 
 RELATED = 0.1
 """The least L1 distance from independence of a relation that is named if it is lost."""
-
-TWO = 2
-"""Values of an attribute that are in an order, whatever they are."""
 
 _NO_SPREAD = 1e-12
 _RAKINGS = 50
@@ -87,7 +84,7 @@ class Groups:
         absent = () if attribute.absent_code is None else (attribute.absent_code,)
         gaps = [list(some) for some in (attribute.missing_codes, absent) if some]
         codes = np.setdiff1d(np.arange(attribute.size), [*attribute.missing_codes, *absent])
-        order = _order(attribute, codes)
+        order = codes_in_order(attribute)
         codes = codes if order is None else order
         weights = counts[codes] / max(1, counts[codes].sum())
         group = np.arange(codes.size)
@@ -114,17 +111,6 @@ class Groups:
     def indicator(self) -> Floats:
         """Whether a code is in a group, 0 or 1, shape ``(10, size)``."""
         return np.eye(_SIZE)[:, self.of_code]
-
-
-def _order(attribute: Attribute, codes: Codes) -> Codes | None:
-    """Return the codes of the values in their order; None if they have none."""
-    one = attribute.child if isinstance(attribute, ChildAttribute) else attribute
-    if one.binned or one.ordered or codes.size == TWO:
-        return codes
-    numbers = [value for value in one.listed if isinstance(value, int | float)]
-    if not numbers or len(numbers) < codes.size:
-        return None
-    return codes[np.argsort(numbers, kind="stable")]
 
 
 def _ranks(mass: Floats) -> Floats:

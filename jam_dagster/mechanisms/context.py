@@ -69,6 +69,18 @@ class Programs(Protocol):
         ...
 
 
+class Problem(Protocol):
+    """A problem of outcomes alone, whose solution depends on the processor."""
+
+    def solve(self) -> np.ndarray:
+        """Return a solution, int64."""
+        ...
+
+    def fault(self, found: np.ndarray) -> str:
+        """Return the fault of a solution, without solving; empty if it has none."""
+        ...
+
+
 class Selection(NamedTuple):
     """The basis of a choice of marginals: scores ``w_r (||q_r(D) - q_r(model)||_1 - p_r)``.
 
@@ -175,6 +187,10 @@ class Context(ABC):
     @abstractmethod
     def _solve(self, step: str, programs: Programs) -> np.ndarray:
         """Return the records that a solver found."""
+
+    @abstractmethod
+    def _settle(self, step: str, problem: Problem) -> np.ndarray:
+        """Return the solution of a problem."""
 
     @abstractmethod
     def _measure(self, call: NoiseCall, clique: Clique) -> tuple[np.ndarray, float] | None:
@@ -328,6 +344,16 @@ class Context(ABC):
         step = self.round.step(name)
         with self.stage("fit"):
             self.solutions[step] = self._solve(step, programs)
+        return self.solutions[step]
+
+    def settle(self, step: str, problem: Problem) -> np.ndarray:
+        """Return the solution of a problem that follows from outcomes, and record it.
+
+        A resumed run and a replay take the one that was found, if it has no fault. It belongs to no
+        round, and costs nothing.
+        """
+        with self.stage("fit"):
+            self.solutions[step] = self._settle(step, problem)
         return self.solutions[step]
 
     def values(

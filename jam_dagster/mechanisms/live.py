@@ -10,7 +10,7 @@ import numpy as np
 
 from jam_dagster.common.operating_system import all_memory
 from jam_dagster.errors import DomainError, LostDrawError, PrivateStepError, ReleaseClosedError
-from jam_dagster.mechanisms.context import Context, IndexOf, Programs
+from jam_dagster.mechanisms.context import Context, IndexOf, Problem, Programs
 from jam_dagster.mechanisms.loops.scores import representable
 from jam_dagster.mechanisms.loops.transcript import Transcript
 from jam_dagster.privacy.noise.calls import INTEGERS, SELECTION, NoiseCall
@@ -164,6 +164,11 @@ class Live(Context):
             raise PrivateStepError("a mechanism solves a program within a draw")
         return self._draws.solved(step, programs.solve)
 
+    def _settle(self, step: str, problem: Problem) -> np.ndarray:
+        if self._drawing:
+            raise PrivateStepError("a mechanism solves a problem within a draw")
+        return self._draws.solved(step, problem.solve)
+
     def _on_private(self, compute: Callable[[], Any]) -> Any:
         self._drawing = True
         try:
@@ -216,7 +221,8 @@ class Live(Context):
             "/" in step for step in self.noisy
         )
         chosen = any(one.kind == SELECTION and not one.lost for one in self._draws.calls)
-        measured = measured or bool(self.solutions and chosen)
+        # A solution of no round is of the model alone.
+        measured = measured or (chosen and any("/" in step for step in self.solutions))
         if self._closed is not None and not measured:
             raise self._closed
         draws = self._draws

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from jam_dagster.errors import InputError
-from jam_dagster.mechanisms.context import Context, IndexOf, Programs
+from jam_dagster.mechanisms.context import Context, IndexOf, Problem, Programs
 from jam_dagster.mechanisms.loops.comparison import (
     chosen_names,
     draw_difference,
@@ -180,6 +180,14 @@ class Replay(Context):
         if (programs.worth(found) < programs.worth(here) - programs.slack).any():
             raise ReplayError(f"{step} found a record that is worse than those of a solver")
         self.differing += int((found != here).any(axis=1).sum())
+        return found
+
+    def _settle(self, step: str, problem: Problem) -> np.ndarray:
+        found = self._transcript.solutions.get(step)
+        if found is None:
+            raise ReplayError(f"the transcript lacks the solution of {step}")
+        if fault := problem.fault(found):
+            raise ReplayError(f"the solution of {step} {fault}")
         return found
 
     def _count_records(self) -> int:
