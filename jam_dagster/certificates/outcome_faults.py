@@ -86,21 +86,23 @@ def _threshold_faults(call: NoiseCall, neighbours: Neighbours) -> Iterator[str]:
 
 
 def _price_faults(certificate: Certificate) -> Iterator[str]:
-    """Yield the draws of the number of records whose price the specification does not ask for."""
+    """Yield the draws whose price the specification alone decides, and does not ask for."""
+    for call, wanted in _prices(certificate):
+        if not math.isclose(call.rho, wanted, rel_tol=CLOSE, abs_tol=2 / UNITS_PER_RHO):
+            yield f"{call.step} cost rho {call.rho:.6g} in place of {wanted:.6g}"
+
+
+def _prices(certificate: Certificate) -> Iterator[tuple[NoiseCall, float]]:
+    """Yield the draws of the number of records and of a bought domain, each with its price."""
     part = certificate.specification["privacy"].get("records_share", RECORDS_SHARE)
     left = units_down(certificate.asked.shares[MECHANISM])
     for call in (one.call for one in certificate.draws if one.call.subject == RECORDS):
-        wanted = part * rho_within(max(0, left))
-        if not math.isclose(call.rho, wanted, rel_tol=CLOSE, abs_tol=2 / UNITS_PER_RHO):
-            yield f"{call.step} cost rho {call.rho:.6g} in place of {wanted:.6g}"
+        yield call, part * rho_within(max(0, left))
         left -= units_up(call.rho)
     bought = [one.call for one in certificate.draws if one.share == DOMAIN]
-    parts = {one.step: LEVELS if one.kind == THRESHOLD else 1 for one in bought}
-    for call in bought:
-        part = parts[call.step] / sum(parts.values())
-        wanted = certificate.asked.shares.get(DOMAIN, 0.0) * part
-        if not math.isclose(call.rho, wanted, rel_tol=CLOSE, abs_tol=2 / UNITS_PER_RHO):
-            yield f"{call.step} cost rho {call.rho:.6g} in place of {wanted:.6g}"
+    parts = [LEVELS if one.kind == THRESHOLD else 1 for one in bought]
+    for call, its in zip(bought, parts, strict=True):
+        yield call, certificate.asked.shares.get(DOMAIN, 0.0) * its / sum(parts)
 
 
 def _sensitivity(draw: PaidDraw, certificate: Certificate) -> float | None:
