@@ -92,6 +92,8 @@ def without_rows(domain: Domain) -> EncodedTable:
 def _check_first(step: ReleaseStep) -> None:
     """Raise if a later partition would have no public table: its mechanism begins with one."""
     graph, partition = step.graph, step.partition
+    if graph.spec.previous is None:
+        return
     if graph.spec.public is None and not graph.spec.begins_without_public(partition):
         raise InputError(
             f"Partition {partition} of release {graph.spec.release} has no release before that it"
