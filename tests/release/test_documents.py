@@ -13,6 +13,8 @@ import jam_dagster as jam
 from jam_dagster.evaluation.expectations.checked_table import CheckedTable
 from jam_dagster.evaluation.intervals import answer
 from jam_dagster.tables import Domain, encode
+from jam_dagster.tables.sources.frame import FrameSource
+from jam_dagster.tables.sources.public import PublicSources
 
 DOMAIN = Domain.from_dict(
     {
@@ -65,6 +67,23 @@ def test_beside_a_private_column_that_does_not_read_there_is_no_praise() -> None
     restricted = release(commas, replace(DOMAIN, identified_from="private"))
     assert restricted.verdict.misfits == restricted.errors.left_out == ()
     assert "does not fit" not in " ".join([*restricted.messages, *restricted.verdict.sentences])
+
+
+def test_several_public_tables_are_named_together() -> None:
+    """2,000 records at epsilon 50 leave no doubt, whatever is drawn: the headline compares."""
+    private, one = table(2000, seed=0), FrameSource(table(60, seed=1), "one")
+    both = PublicSources({"one": one, "two": FrameSource(table(60, seed=2), "two")})
+    for public, name in ((both, "the public tables"), (one, "the public table")):
+        made = jam.synthesize(
+            private,
+            public,
+            domain=DOMAIN,
+            epsilon=50.0,
+            noise="numpy",
+            degree=1,
+            mechanism="independent",
+        )
+        assert f"Better than {name}:" in made.verdict.headline
 
 
 def with_unreadable_apart() -> Domain:
