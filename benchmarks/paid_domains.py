@@ -23,7 +23,7 @@ import jam_dagster as jam
 from jam_dagster.evaluation.workload_error import table_errors
 from jam_dagster.tables import Domain, Workload, encode
 
-TABLES = ("titanic", "adult", "nist_taxi")
+TABLES = ("titanic", "adult", "nist_taxi", "salary")
 COLUMNS = ("table", "epsilon", "share", "seed", "mechanism", "error", "cells", "bins", "other")
 NUMBERS_FROM = 24
 
@@ -36,6 +36,18 @@ def asked(domain: Domain, share: float) -> dict[str, Any]:
         for name, size in domain.sizes.items()
     }
     return {"attributes": entries, "share": share}
+
+
+def read(data: Path, name: str) -> tuple[pd.DataFrame, Domain]:
+    """Return a whole table and its domain; salary's is that of the two parts of its split."""
+    folder = data / "whole" / name
+    if folder.exists():
+        table = pd.read_csv(folder / "table.csv")
+    else:
+        folder = data / "paper" / name
+        table = pd.concat([pd.read_csv(folder / part) for part in ("priv.csv", "pub.csv")])
+    domain = Domain.load(folder / "domain.json")
+    return table[list(domain.names)].reset_index(drop=True), domain
 
 
 def run(
@@ -87,9 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     held = list(csv.DictReader(given.out.open())) if given.out.exists() else []
     done = {tuple(row[key] for key in COLUMNS[:5]) for row in held}
     for name in given.tables:
-        folder = given.data / "whole" / name
-        table, domain = pd.read_csv(folder / "table.csv"), Domain.load(folder / "domain.json")
-        table = table[list(domain.names)]
+        table, domain = read(given.data, name)
         for seed in range(given.seeds):
             for epsilon in given.epsilons:
                 for share in given.shares:

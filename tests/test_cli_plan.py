@@ -303,6 +303,22 @@ def test_a_plan_without_a_public_table_says_what_is_known(run: Run) -> None:
     assert "--plot draws" in lines(run(*asked, "--records", "500", "--plot", "x.svg"))[0]
 
 
+def test_a_plan_of_a_domain_that_is_bought_reads_the_names_of_the_columns_alone(run: Run) -> None:
+    names = Path("priv.csv").read_text().partition("\n")[0]
+    # No row is there to be read.
+    Path("priv.csv").write_text(f"{names}\n")
+    types = {"identify": "paid", "types": {names.split(",")[0]: "integer"}}
+    file = definition(public=None, domain=types, mechanism="independent", workload={"degree": 1})
+    asked = ("plan", file, "--records", "500", "--json")
+    told = json.loads(run(*asked).stdout)
+
+    assert told["selection_delta"] > 0.0
+    assert "The budget buys the domain" in " ".join(told["notes"])
+    Path("priv.csv").unlink()
+    Path("ledger.db").unlink(missing_ok=True)
+    assert "priv.csv" in lines(run(*asked))[-1]
+
+
 @pytest.mark.slow
 def test_a_chain_without_a_first_table_begins_without_a_public_one(run: Run) -> None:
     Path("priv.csv").rename("priv_2026-01.csv")

@@ -127,7 +127,8 @@ def plan(
     is really run, with seeded noise, on the public table split in two, one half of which plays
     the private table. It cannot show the public table's bias. Other mechanisms are tried
     too, as far as `--seconds` allow; `--mechanism` tries the one that it names alone. `--quick`
-    tries none, and neither does a plan whose first trial would take longer than that.
+    tries none, and neither does a plan whose first trial would take longer than that. If the file
+    has `domain: {identify: paid}`, the names and types of the private columns are read, and no row.
     """
     from jam_dagster.trials.plan_request import PlanRequest
     from jam_dagster.trials.planner import known_without_public, prepare

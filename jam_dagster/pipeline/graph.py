@@ -1,7 +1,7 @@
 """The assets of a release: their names, keys and labels, and where each is kept."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -21,7 +21,7 @@ from jam_dagster.pipeline.assets.descriptions import (
 from jam_dagster.pipeline.budget.labels import CHARGES_TAG, LABEL_TAG, RESERVES_TAG, PrivacyLabel
 from jam_dagster.pipeline.partitions import mapping_to_before, partitions_definition, tick_of
 from jam_dagster.release.spec import ReleaseSpec, check_names
-from jam_dagster.tables import Source
+from jam_dagster.tables import Domain, Source
 from jam_dagster.tables.sources.partition_template import at_partition
 
 PRIVATE_STORE = "private_io_manager"
@@ -61,18 +61,22 @@ class ReleaseGraph:
                 " their roots: give it another name."
             )
         self._check_accepted()
-        if self.spec.domain.identify == "paid":
-            # The columns of the private table are known once it is opened, or never, if it is an
-            # asset; the definitions are loaded before.
+        if self.spec.domain.identify == "paid" and self.spec.private.asset_key is not None:
+            # An asset has no schema before it is loaded, and what is public depends on none.
             raise SpecificationError(
-                f"domain: release {self.spec.release} has {{identify: paid}}, which jam-dagster"
-                " synthesize and Python take: name the columns in a domain file, with `values:"
-                " paid` or `edges: paid`."
+                f"domain: release {self.spec.release} has {{identify: paid}}, and its private table"
+                " is an asset, whose columns are not known before it is opened: name them in a"
+                " domain file, with `values: paid` or `edges: paid`."
             )
         own = (LABEL_TAG, CHARGES_TAG, RESERVES_TAG)
         reserved = sorted(tag for tag in self.options.tags if tag in own)
         if reserved:
             raise SpecificationError(f"the release sets the tag {reserved[0]!r}: remove it.")
+
+    def over(self, domain: Domain) -> "ReleaseGraph":
+        """Return the graph of the release over what it asks for; see `ReleaseSpec.over`."""
+        spec = self.spec.over(domain)
+        return self if spec is self.spec else replace(self, spec=spec)
 
     def _check_accepted(self) -> None:
         accepted, partitions = self.options.accept_misfit, self.spec.partitions

@@ -27,6 +27,7 @@ from jam_dagster.tables.codes.marginals import PackedCounts
 from jam_dagster.tables.codes.purpose import targets
 from jam_dagster.tables.codes.roots import encode_two
 from jam_dagster.tables.codes.table import counts_or_codes
+from jam_dagster.tables.domain.bought import OTHER, bought_text
 from jam_dagster.tables.sources.public import encoded_tables
 from jam_dagster.tables.sources.table_file import TableFile
 
@@ -109,6 +110,19 @@ class MadeRelease:
             # Without a public table, the error is compared with a uniform one's.
             return counts_in(self.spec, self.run, codes, evaluated=self.public is None)
         return _LAST_COUNTS[key]
+
+    @property
+    def bought(self) -> str:
+        """The bought values and edges in a sentence, with the share of `other`; empty if none."""
+        domain = self.run.model.domain
+        if domain.bought is None:
+            return ""
+        other = {}
+        asked = domain.bought.asked.asked
+        for name in () if asked is None else asked.values:
+            cells, at = self.counts.marginal((name,)), domain.attribute(name).listed.index(OTHER)
+            other[name] = float(cells[at] / max(1.0, cells.sum()))
+        return bought_text(domain.bought.counts, domain.attributes, other)
 
     @property
     def checks(self) -> TableChecks:

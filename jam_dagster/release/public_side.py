@@ -72,11 +72,18 @@ def domain_of(
     return domain
 
 
-def identified(spec: ReleaseSpec) -> ReleaseSpec:
+def identified(spec: ReleaseSpec, source: Source | None = None) -> ReleaseSpec:
     """Return a release whose domain asks for each column, if it is to be bought as a whole.
 
     The names of the private columns, and the types that a schema declares, are no secret; no row is
     read.
+
+    Parameters
+    ----------
+    spec
+        The release.
+    source
+        What has the columns; None: the release's private table.
 
     Raises
     ------
@@ -85,7 +92,7 @@ def identified(spec: ReleaseSpec) -> ReleaseSpec:
     """
     if spec.domain.identify != "paid":
         return spec
-    source, unit = spec.private, spec.privacy.unit
+    source, unit = source or spec.private, spec.privacy.unit
     names = [one for one in source.names() if unit is None or one != unit.column]
     if not names or source.linked is not None:
         raise SpecificationError(

@@ -22,6 +22,7 @@ from jam_dagster.mechanisms.configuration import (
 )
 from jam_dagster.mechanisms.loops.settings import settings_of
 from jam_dagster.tables import Domain, DraftedDomain, PublicSources, Source
+from jam_dagster.tables.domain.bought import Asked
 from jam_dagster.tables.domain.children import Link
 from jam_dagster.tables.drafting.paid_draft import paid_domain
 from jam_dagster.tables.sources.base import absolute_paths, config_from_text, source_of
@@ -141,6 +142,21 @@ class DomainSpec(Section):
             )
         return self
 
+    @property
+    def asked(self) -> Asked | None:
+        """The values and edges that are to be bought; None if none are.
+
+        Until the columns are known, one selection stands for those of all.
+        """
+        if self.identify != "paid":
+            return None if self.declared is None else self.declared.asked
+        return Asked({}, {"all columns": (1, ())}, **self._shares)
+
+    @property
+    def _shares(self) -> dict[str, float]:
+        shares = {"share": self.share, "delta_share": self.delta_share}
+        return {key: share for key, share in shares.items() if share is not None}
+
     def paid(self, names: Sequence[str], declared: Mapping[str, str]) -> Self:
         """Return the declared domain that asks for all columns of these names and types.
 
@@ -149,9 +165,8 @@ class DomainSpec(Section):
         SpecificationError
             As for `paid_domain`.
         """
-        shares = {"share": self.share, "delta_share": self.delta_share}
         domain = paid_domain(
-            names, declared, self.types, columns=self.columns, bins=self.bins, **shares
+            names, declared, self.types, columns=self.columns, bins=self.bins, **self._shares
         )
         return type(self)(declared=domain)
 

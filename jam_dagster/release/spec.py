@@ -231,7 +231,7 @@ class ReleaseSpec(Section):
     def _check_asked(self) -> None:
         """Raise if the domain asks for what cannot be bought."""
         asked = self.asked
-        if asked is None and self.domain.identify != "paid":
+        if asked is None:
             return
         fault = (
             "draft the domain from the public table (domain: {identify: public})"
@@ -241,10 +241,9 @@ class ReleaseSpec(Section):
             else ""
         )
         if fault:
-            of = "all columns" if asked is None else asked.names[0]
             raise SpecificationError(
                 f"The domain of release {self.release} asks for the values or edges of"
-                f" {of}: {fault}."
+                f" {asked.names[0]}: {fault}."
             )
 
     def _check_apart(self) -> None:
@@ -370,7 +369,7 @@ class ReleaseSpec(Section):
     @property
     def asked(self) -> Asked | None:
         """The values and edges that the domain asks to be bought, if it does."""
-        return None if self.domain.declared is None else self.domain.declared.asked
+        return self.domain.asked
 
     @property
     def selections(self) -> dict[str, float]:
@@ -416,6 +415,19 @@ class ReleaseSpec(Section):
         """Return the same release over another domain, once it is consistent."""
         given = {name: getattr(self, name) for name in type(self).model_fields}
         return type(self)(**{**given, "domain": domain})
+
+    def over(self, domain: Domain) -> Self:
+        """Return the release over what it asks of its columns, if its domain is bought as a whole.
+
+        Parameters
+        ----------
+        domain
+            The domain that asks for them, or what was bought.
+        """
+        if self.domain.identify != "paid":
+            return self
+        asking = domain if domain.bought is None else domain.bought.asked
+        return self.with_domain(DomainSpec(declared=asking))
 
     def at(self, partition: str) -> Self:
         """Return the specification of one partition's release, its sources filled in.

@@ -36,7 +36,6 @@ from jam_dagster.release.public_side import (
 )
 from jam_dagster.reports.checks_page import render_checks
 from jam_dagster.tables.codes.table import digest_of
-from jam_dagster.tables.domain.bought import bought_text
 from jam_dagster.tables.sources.identity import place_of
 from jam_dagster.tables.sources.partition_template import linked_file, table_of, template_of
 from jam_dagster.tables.sources.public import encoded_tables
@@ -388,7 +387,7 @@ class _Steps:
             domain = made.run.model.domain
             if domain.bought is not None:
                 domain.save(self.folder.domain)
-                self.progress.notify(bought_text(domain.bought.counts, domain.attributes))
+                self.progress.notify(made.bought)
             self.folder.write_table(made.table, domain, self.spec.dialect)
             self.folder.write_children(made.children, domain, self.spec.dialect)
             kept.append(made)

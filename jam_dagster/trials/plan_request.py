@@ -12,6 +12,7 @@ from jam_dagster.common.choices import PLAN_SECONDS
 from jam_dagster.errors import PrivateStepError, SpecificationError
 from jam_dagster.release.options import check_partition_named, release_spec
 from jam_dagster.release.partitions import PartitionsSpec
+from jam_dagster.release.public_side import identified
 from jam_dagster.release.spec import ReleaseSpec, read_public, read_source
 from jam_dagster.tables import PublicSources, Source
 from jam_dagster.tables.sources.partition_template import at_partition
@@ -108,8 +109,12 @@ class PlanRequest:
         """
         own = {one.name for one in fields(cls)} & options.keys()
         given = {name: options.pop(name) for name in own}
-        planned = partial(_planned, partition=given.get("partition", ""))
+        compared: list[Source] = []
+        planned = partial(_planned, partition=given.get("partition", ""), compared=compared)
         spec = release_spec(definition, unread=("private",), changed=planned, **options)
+        if spec.domain.identify == "paid" and compared != [NeverOpened()]:
+            # Names and declared types are no secret, and no row is read.
+            spec = identified(spec, *compared)
         made = cls(spec=spec, compare=options.get("mechanism") is None, **given)
         made.validate()
         return made
@@ -154,8 +159,13 @@ class PlanRequest:
         return self.spec.release_id(domain, self.partition)
 
 
-def _planned(attributes: Mapping[str, Any], folder: Path, *, partition: str) -> dict[str, Any]:
-    """Return the attributes of one partition's release, whose private table is not opened."""
+def _planned(
+    attributes: Mapping[str, Any], folder: Path, *, partition: str, compared: list[Source]
+) -> dict[str, Any]:
+    """Return the attributes of one partition's release, whose private table is not opened.
+
+    The table, or what stands for it, is added to those that the release is `compared` with.
+    """
     given = dict(attributes)
     given.setdefault("release", "plan")
     private = _private(given.pop("private", None), folder)
@@ -174,6 +184,7 @@ def _planned(attributes: Mapping[str, Any], folder: Path, *, partition: str) -> 
         private = at_partition(private, partition)
     if public is not None:
         check_apart(private, public)
+    compared.append(private)
     return {**given, "private": NeverOpened(), "public": public}
 
 

@@ -13,7 +13,6 @@ import yaml
 
 from jam_dagster.certificates import verify
 from jam_dagster.errors import BudgetExceededError, JamError, SpecificationError
-from jam_dagster.pipeline import build_synthetic_release
 from jam_dagster.privacy import Kind, Ledger
 from jam_dagster.privacy.shares import DOMAIN
 from jam_dagster.release.options import release_spec
@@ -161,14 +160,6 @@ def test_what_cannot_be_bought_is_refused_before_anything_is_opened() -> None:
     Path("older.csv").write_text("sex,age,since\nf,1,2020-01-01\n")
     with pytest.raises(SpecificationError, match="draft the domain from the public"):
         release(public="older.csv")
-    with pytest.raises(SpecificationError, match="name the columns in a domain file"):
-        build_synthetic_release(
-            release="people",
-            dataset="people",
-            private="people.csv",
-            domain={"identify": "paid"},
-            privacy={"epsilon": 1.0},
-        )
     Path("little.yaml").write_text(yaml.safe_dump(ASKED | {"share": 1e-12}))
     with pytest.raises(JamError, match="too small for the 12 draws"):
         release(domain="little.yaml")

@@ -80,7 +80,7 @@ def _report(graph: ReleaseGraph, name: str) -> dg.AssetsDefinition:
         synthetic_records: TableFile,
         **inputs: Any,
     ) -> str:
-        step = ReleaseStep(graph, context)
+        step = ReleaseStep(graph.over(mechanism_run.model.domain), context)
         made = made_release(graph, step.partition, mechanism_run, synthetic_records, inputs)
         return _page(step, made, restricted=restricted)
 

@@ -199,7 +199,9 @@ def code_version(graph: ReleaseGraph, name: str) -> str:
         parts.append(spec.privacy.unit.build().to_dict())
     if name == "domain":
         declared = spec.domain.declared
-        drafted = [spec.domain.identify, spec.domain.bins, spec.domain.columns]
+        drafted: list[Any] = [spec.domain.identify, spec.domain.bins, spec.domain.columns]
+        if spec.domain.identify == "paid":
+            drafted += [spec.domain.types, spec.domain.share, spec.domain.delta_share]
         parts.append(declared.digest if declared else drafted)
     if name == "public_discretized" and spec.previous is not None:
         parts.append(spec.previous.to_dict())

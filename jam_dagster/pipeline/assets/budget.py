@@ -30,11 +30,11 @@ _ENOUGH = {"daily": 30, "weekly": 4, "monthly": 3}
 
 def budget_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
     """Build the reservation of a release's budget."""
-    spec = graph.spec
-    declared = spec.domain.declared if spec.domain.restricted else None
+    declared = graph.spec.domain.declared if graph.spec.domain.restricted else None
 
     # Nothing is reserved before the public table is known. Research reserves nothing.
-    public = [graph.key("public_discretized")] if spec.previous and spec.releasable else []
+    follows = graph.spec.previous is not None and graph.spec.releasable
+    public = [graph.key("public_discretized")] if follows else []
 
     @release_asset(
         graph,
@@ -60,11 +60,13 @@ def budget_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
         # Nothing is read here: what is wrong with it is said before anything is reserved.
         source = step.checked_source("private_records")
         domain = inputs["domain"] if declared is None else declared
+        step = step.over(domain, source)
+        spec = step.graph.spec
         if not domain.restricted:
             workload = spec.workload.build(domain)
-            spec.mechanism.build().check(domain, workload, graph.spec.shares[MECHANISM])
+            spec.mechanism.build().check(domain, workload, spec.shares[MECHANISM])
         spec.check_classifiers()
-        metadata = _asked(graph, domain, step.partition)
+        metadata = _asked(step.graph, domain, step.partition)
         with refusal_ends_run(context):
             engine = step.engine(domain, reads=source)
             funding = ledger_funding(engine)
@@ -82,7 +84,7 @@ def budget_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
             except (BudgetExceededError, NotApprovedError) as refused:
                 yield _result(passed=False, description=literal(str(refused)))
                 raise
-            low, left = _left(graph, funding)
+            low, left = _left(step.graph, funding)
             shown = {**left, **metadata, "already_reserved": before is not None}
             yield dg.MaterializeResult(metadata=tidy(shown))
             yield _result(

@@ -58,7 +58,7 @@ def certification_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
         synthetic_records: TableFile,
         **inputs: Any,
     ) -> Certificate:
-        step = ReleaseStep(graph, context)
+        step = ReleaseStep(graph.over(mechanism_run.model.domain), context)
         made = made_release(graph, step.partition, mechanism_run, synthetic_records, inputs)
         store = step.store(NAME)
         folder = step.beside(NAME, CERTIFICATE.suffix)

@@ -47,7 +47,6 @@ from jam_dagster.reports.budget_over_rounds import Spending
 from jam_dagster.reports.mechanism_text import chooses_source
 from jam_dagster.reports.plot_style import png
 from jam_dagster.tables import Domain, MarginalSource, Source
-from jam_dagster.tables.domain.bought import bought_text
 from jam_dagster.tables.sources.table_file import TableFile, first_rows
 
 
@@ -68,9 +67,10 @@ def private_assets(graph: ReleaseGraph) -> dg.AssetsDefinition:
         public = held(codes)
         step = ReleaseStep(graph, context)
         source = step.checked_source("private_records")
-        check_domains(graph, domain, public)
-        rounds = _check_can_start(graph, domain)
-        context.log.info(graph.spec.at(step.partition).mechanism.build().described)
+        step = step.over(domain, source)
+        check_domains(step.graph, domain, public)
+        rounds = _check_can_start(step.graph, domain)
+        context.log.info(step.graph.spec.at(step.partition).mechanism.build().described)
         with refusal_ends_run(context):
             engine = step.engine(
                 domain, reads=source, on_round=lambda done: _log_round(step, done, rounds)
@@ -109,7 +109,7 @@ def private_assets(graph: ReleaseGraph) -> dg.AssetsDefinition:
                 for name in graph.children:
                     children = step.load(name, step.partition, pd.DataFrame)
                 stored = replace(made, table=table, children=children, error=errors)
-                verdict = verdict_on(graph, stored)
+                verdict = verdict_on(step.graph, stored)
                 yield dg.MaterializeResult(
                     asset_key=graph.key("workload_error"),
                     value=errors,
@@ -191,7 +191,7 @@ def _outcomes(step: ReleaseStep, made: MadeRelease) -> Results:
         step.context.log.warning(warning)
     domain, shown_of_run = run.model.domain, run_metadata(graph, run)
     if domain.bought is not None and graph.tells_data(MECHANISM_RUN):
-        text = one_line(bought_text(domain.bought.counts, domain.attributes))
+        text = one_line(made.bought)
         shown_of_run["bought"] = text
         step.context.log.info(text)
     yield dg.MaterializeResult(

@@ -19,7 +19,7 @@ from jam_dagster.pipeline.assets.previous_release import public_table, without_r
 from jam_dagster.pipeline.assets.step import STORES, ReleaseStep
 from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.release.engine import private_step
-from jam_dagster.release.public_side import draft_of, public_remarks
+from jam_dagster.release.public_side import draft_of, identified, public_remarks
 from jam_dagster.tables import Domain, EncodedTable, MarginalSource, PublicTables
 from jam_dagster.tables.sources.public import encode_public
 from jam_dagster.tables.sources.public_apart import check_no_people
@@ -90,6 +90,18 @@ def _domain_asset(graph: ReleaseGraph) -> dg.AssetsDefinition:
 
         return domain
 
+    if spec.identify == "paid":
+
+        @release_asset(graph, "domain", resources=STORES)
+        def domain_to_buy(context: dg.AssetExecutionContext) -> Domain:
+            # Names and declared types are no secret, and no row is read.
+            source = ReleaseStep(graph, context).checked_source("private_records")
+            asked = identified(graph.spec, source).domain.declared
+            assert asked is not None  # noqa: S101  # what it returns declares it
+            return describe(context, asked)
+
+        return domain_to_buy
+
     @release_asset(graph, "domain", ins=graph.ins(*graph.public_records))
     def domain_from_public(context: dg.AssetExecutionContext, **records: pd.DataFrame) -> Domain:
         draft = draft_of(graph.spec, _tables(graph, records))
@@ -105,7 +117,7 @@ def _domain_metadata(domain: Domain) -> dict[str, Any]:
     """Return what the UI shows of a domain: of one from private data, its origin alone."""
     metadata: dict[str, Any] = {
         "attributes": len(domain.names),
-        "origin": _ORIGINS[domain.identified_from],
+        "origin": _ORIGINS[domain.identified_from if domain.asked is None else "paid"],
     }
     if not domain.restricted:
         metadata |= {
@@ -121,6 +133,7 @@ def _domain_metadata(domain: Domain) -> dict[str, Any]:
 _ORIGINS = {
     "declared": "declared",
     "public": "identified from the public table",
+    "paid": "asks for what the budget buys; the certificate has what was bought",
     "private": "identified from private data: restricted, for research",
 }
 

@@ -1,13 +1,13 @@
 """The context of a step of a release: its partition, its places, its source, its engine."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 import dagster as dg
 
-from jam_dagster.errors import SpecificationError
+from jam_dagster.errors import DomainError, SpecificationError
 from jam_dagster.pipeline.assets.descriptions import MECHANISM_RUN
 from jam_dagster.pipeline.assets.source_assets import resolve_source
 from jam_dagster.pipeline.budget.ledger_resource import LedgerResource
@@ -24,6 +24,7 @@ from jam_dagster.pipeline.storage.store_resource import check_stores
 from jam_dagster.pipeline.yaml.configuration import NOTHING_DONE
 from jam_dagster.release.engine import Engine, Progress, rows_line
 from jam_dagster.release.funding import LedgerFunding, ResearchFunding
+from jam_dagster.release.public_side import identified
 from jam_dagster.tables import Domain, Source
 from jam_dagster.tables.sources.identity import canonical, place_of
 from jam_dagster.tables.sources.partition_template import (
@@ -112,6 +113,25 @@ class ReleaseStep:
             check_outside(public, [place_of(str(private.root))], "the private store")
             check_headers(public, self.graph.spec.person_column)
         return source
+
+    def over(self, domain: Domain, source: Source) -> "ReleaseStep":
+        """Return the step over what the release asks for, if its domain is bought as a whole.
+
+        Raises
+        ------
+        DomainError
+            If the columns of the source, or what the release says of them, changed since.
+        """
+        graph = self.graph.over(domain)
+        if graph is self.graph:
+            return self
+        if identified(self.graph.spec, source).domain.declared != domain:
+            raise DomainError(
+                f"domain of release {graph.spec.release} asks for other columns or types than the"
+                " private table and the release have now. Materialize domain first. Nothing was"
+                " charged."
+            )
+        return replace(self, graph=graph)
 
     def engine(
         self,

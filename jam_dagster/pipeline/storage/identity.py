@@ -67,6 +67,7 @@ def made_release(
     inputs: Mapping[str, Any],
 ) -> MadeRelease:
     """Return what a step is given of a release, by the roles of its assets, once it is one."""
+    graph = graph.over(run.model.domain)
     made = MadeRelease(
         *(graph.spec, run, table),
         children=inputs.get(CHILDREN),
@@ -82,6 +83,7 @@ def check_made(
 ) -> None:
     """Raise unless a run is of the release that is configured, and all else is of the run."""
     run, name = made.run, graph.spec.mechanism.name
+    graph = graph.over(run.model.domain)
     domain = graph.spec.domain.declared or run.model.domain
     if run.release != ReleaseIdentity.of(graph.spec, domain, partition):
         raise InputError(

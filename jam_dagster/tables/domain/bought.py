@@ -455,8 +455,13 @@ def _calendar_parts(attribute: TimeAttribute, low: float, high: float, most: int
     return _multiples(low, high, most, Fraction(1))
 
 
-def bought_text(counts: Sequence[PaidCounts], attributes: Sequence[Attribute]) -> str:
-    """Return what was bought, in a sentence: all of it is released."""
+def bought_text(
+    counts: Sequence[PaidCounts], attributes: Sequence[Attribute], other: Mapping[str, float]
+) -> str:
+    """Return what was bought, in a sentence: all of it is released.
+
+    `other` is the share of records that have no selected value, by attribute.
+    """
     names = dict.fromkeys(one.attribute for one in counts)
     parts = []
     for attribute in (one for one in attributes if one.name in names):
@@ -464,7 +469,8 @@ def bought_text(counts: Sequence[PaidCounts], attributes: Sequence[Attribute]) -
             low, high = attribute.bounds_text
             parts.append(f"{attribute.name}: {attribute.bins} bins, {low} to {high}")
         else:
-            parts.append(f"{attribute.name}: {len(attribute.listed) - 1} values and {OTHER}")
+            share = f" ({other[attribute.name]:.0%})"
+            parts.append(f"{attribute.name}: {len(attribute.listed) - 1} values and {OTHER}{share}")
     return f"The budget bought the domain. {'; '.join(parts)}."
 
 

@@ -30,7 +30,7 @@ def paid_domain(
     *,
     columns: Sequence[str] | None = None,
     bins: int | None = None,
-    **shares: float | None,
+    **shares: float,
 ) -> Domain:
     """Return the domain that asks for the values and edges of all columns.
 
@@ -75,8 +75,7 @@ def paid_domain(
             attributes[name] = entry | ({"bins": bins} if bins and "edges" in entry else {})
     if not attributes:
         raise SpecificationError("domain: no column is left: leave out fewer.")
-    given = {key: share for key, share in shares.items() if share is not None}
-    return Domain.from_dict({"attributes": attributes, **given})
+    return Domain.from_dict({"attributes": attributes, **shares})
 
 
 def _declared_kind(text: str) -> str:
