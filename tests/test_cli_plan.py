@@ -320,6 +320,15 @@ def test_a_plan_of_a_domain_that_is_bought_reads_the_names_of_the_columns_alone(
 
 
 @pytest.mark.slow
+def test_a_plan_with_a_public_table_says_that_values_are_bought(run: Run) -> None:
+    file = definition(**{**DRAFTED, "domain": {"identify": "paid", "bins": 4}})
+    told = json.loads(run("plan", file, "--records", "200", "--quick", "--json").stdout)
+
+    assert told["selection_delta"] > 0.0
+    assert "these trials have the public ones alone" in " ".join(told["notes"])
+
+
+@pytest.mark.slow
 def test_a_chain_without_a_first_table_begins_without_a_public_one(run: Run) -> None:
     Path("priv.csv").rename("priv_2026-01.csv")
     file = definition(

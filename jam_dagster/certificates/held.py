@@ -28,7 +28,7 @@ from jam_dagster.mechanisms.loops.settings import recorded_settings
 from jam_dagster.mechanisms.registry import find_mechanism
 from jam_dagster.tables import Domain, MarginalSource, PublicSources, Workload
 from jam_dagster.tables.codes.table import counts_or_codes
-from jam_dagster.tables.sources.public import encode_public, read_public
+from jam_dagster.tables.sources.public import encode_public, over_bought, read_public
 from jam_dagster.tables.sources.table_file import TableFile
 
 if TYPE_CHECKING:
@@ -194,7 +194,9 @@ class Held:
         """The encoded public tables, if they were given and the mechanism learns from any."""
         if self._public is None or self.ignores_public:
             return None
-        return encode_public(read_public(self._public), self.domain)
+        bought = self.domain.bought
+        asked = self.domain if bought is None else bought.asked
+        return over_bought(encode_public(read_public(self._public), asked), self.domain)
 
     @cached_property
     def refit(self) -> Refit | None:

@@ -46,7 +46,7 @@ from jam_dagster.tables.codes.privacy_unit import seeded_secret
 from jam_dagster.tables.codes.purpose import regressions, targets
 from jam_dagster.tables.codes.spreadsheet import check_cells
 from jam_dagster.tables.domain.bought import LEVELS, Draw, PaidCounts
-from jam_dagster.tables.sources.public import encoded_tables
+from jam_dagster.tables.sources.public import encoded_tables, over_bought
 from jam_dagster.tables.sources.table_file import ChunkFormat, TableFile
 
 if TYPE_CHECKING:
@@ -223,11 +223,12 @@ class Engine:
         def finish(
             run: ReleaseRun, private: MarginalSource | None, repeated: bool
         ) -> ReleaseErrors:
+            own = over_bought(public, run.model.domain)
             with stage("sample"):
-                made = replace(self.sample(run, path), public=public, repeated=repeated)
+                made = replace(self.sample(run, path), public=own, repeated=repeated)
                 keep(made)
             with stage("evaluate"):
-                return self.evaluate(run, private, made.counts, public)
+                return self.evaluate(run, private, made.counts, own)
 
         ended, mode = self._finished(), self.spec.evaluation_mode
         measures = mode == "private" and self.funding.draws(EVALUATION).can_make(MEANS_STEP)
@@ -243,7 +244,7 @@ class Engine:
                 self._close()
             with self.opened("making the release"):
                 with stage("encode"):
-                    domain = self.bought() if ended is None else ended.model.domain
+                    domain = self.bought(public) if ended is None else ended.model.domain
                     private = self.private_side(domain)
                 if remark := self._left_out():
                     self.progress.notify(remark)
@@ -282,7 +283,7 @@ class Engine:
                 raise InputError("The private table has no rows: give a table that has.")
         return private
 
-    def bought(self) -> Domain:
+    def bought(self, public: MarginalSource | None) -> Domain:
         """Return the domain; what it asks for is bought by draws on the private table.
 
         Each draw counts the bins of one attribute, at an equal part of the share, or selects the
@@ -291,7 +292,7 @@ class Engine:
         asked = self.domain.asked
         if asked is None:
             return self.domain
-        self.begin(None, None)
+        self.begin(None, public)
         draws = self.funding.draws(DOMAIN)
         units = units_down(self.spec.shares[DOMAIN]) // asked.draws
         rho, unit = rho_within(units), self.spec.privacy.protection.unit
@@ -361,7 +362,7 @@ class Engine:
         Parameters
         ----------
         private, public
-            The tables, encoded over one domain.
+            The tables, encoded over one domain, or the public ones over what that asked for.
 
         Returns
         -------
@@ -387,7 +388,8 @@ class Engine:
             workload = spec.workload.build(domain)
             with private_step("running the mechanism"), self.place.modes():
                 result = spec.mechanism.build().run(
-                    private, public, workload, draws, on_round=self.progress.on_round
+                    *(private, over_bought(public, domain), workload, draws),
+                    on_round=self.progress.on_round,
                 )
             identity = ReleaseIdentity.of(spec, domain, self.partition)
             parts = {one.name: getattr(result, one.name) for one in fields(result)}

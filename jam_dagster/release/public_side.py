@@ -12,6 +12,7 @@ from jam_dagster.errors import InputError, SourceError, SpecificationError
 from jam_dagster.tables import Domain, EncodedTable, PublicTables, Source
 from jam_dagster.tables.domain.binned import BinnedAttribute
 from jam_dagster.tables.domain.columns import missing_in
+from jam_dagster.tables.drafting.paid_draft import with_public_values
 from jam_dagster.tables.sources.base import whole
 from jam_dagster.tables.sources.csv import unnamed_columns
 from jam_dagster.tables.sources.public import (
@@ -59,13 +60,18 @@ def domain_of(
     public: Mapping[str, pd.DataFrame],
     notify: Callable[[str], None] = lambda sentence: None,
 ) -> Domain:
-    """Return the domain of a release: the declared one, or one drafted from the public tables."""
+    """Return the domain of a release: the declared one, or one drafted from the public tables.
+
+    One that asks for values keeps those of the public table.
+    """
     domain = spec.domain.declared
     if domain is None:
         draft = draft_of(spec, public)
         if draft.remark:
             notify(draft.remark)
         domain = draft.domain
+    elif spec.asks_by_tables:
+        domain = with_public_values(domain, public[""])
     unit = spec.privacy.protection.unit
     if unit is not None:
         unit.check(domain)
@@ -73,7 +79,7 @@ def domain_of(
 
 
 def identified(spec: ReleaseSpec, source: Source | None = None) -> ReleaseSpec:
-    """Return a release whose domain asks for each column, if it is to be bought as a whole.
+    """Return a release whose domain asks for each column, if all are bought without a public table.
 
     The names of the private columns, and the types that a schema declares, are no secret; no row is
     read.
@@ -90,7 +96,7 @@ def identified(spec: ReleaseSpec, source: Source | None = None) -> ReleaseSpec:
     SpecificationError
         If names are unknown or like values, or the release cannot pay for it.
     """
-    if spec.domain.identify != "paid":
+    if spec.domain.identify != "paid" or spec.public is not None:
         return spec
     source, unit = source or spec.private, spec.privacy.unit
     names = [one for one in source.names() if unit is None or one != unit.column]

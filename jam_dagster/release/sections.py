@@ -24,7 +24,7 @@ from jam_dagster.mechanisms.loops.settings import settings_of
 from jam_dagster.tables import Domain, DraftedDomain, PublicSources, Source
 from jam_dagster.tables.domain.bought import Asked
 from jam_dagster.tables.domain.children import Link
-from jam_dagster.tables.drafting.paid_draft import paid_domain
+from jam_dagster.tables.drafting.paid_draft import paid_domain, with_paid_values
 from jam_dagster.tables.sources.base import absolute_paths, config_from_text, source_of
 from jam_dagster.tables.sources.public import draft_public, draft_with_children
 from jam_dagster.tables.sources.with_children import WithChildren
@@ -100,7 +100,7 @@ class DomainSpec(Section):
     identify: Literal["public", "paid"] | None = Field(
         default=None,
         description="`public`: drafted from the public table; `paid`: without one, values and edges"
-        " are bought from the budget",
+        " are bought from the budget, and next to one the values that it lacks",
     )
     bins: Whole | None = Field(
         default=None,
@@ -120,7 +120,7 @@ class DomainSpec(Section):
         " such as `date:%d.%m.%Y`; without, that of the schema, and category in a CSV file",
     )
     share: float | None = Field(
-        default=None, description="for `paid`, the part of rho that buys; without, a tenth"
+        default=None, description="for `paid`, the part of rho that buys; without, a fifth"
     )
     delta_share: float | None = Field(
         default=None, description="for `paid`, the part of delta that selects; without, half"
@@ -175,7 +175,8 @@ class DomainSpec(Section):
     ) -> DraftedDomain:
         """Draft the domain from the public tables by name; one alone has none.
 
-        If rows have children (`linked`), those of the children's table are drafted with them.
+        If rows have children (`linked`), those of the children's table are drafted with them. A
+        domain that is to be bought asks for values that the public table does not have.
 
         Raises
         ------
@@ -184,7 +185,10 @@ class DomainSpec(Section):
         """
         if linked is not None:
             return draft_with_children(public, linked, columns=self.columns, bins=self.bins)
-        return draft_public(public, columns=self.columns, bins=self.bins)
+        draft = draft_public(public, columns=self.columns, bins=self.bins)
+        if self.identify == "paid":
+            draft = replace(draft, domain=with_paid_values(draft.domain, **self._shares))
+        return draft
 
     @property
     def restricted(self) -> bool:

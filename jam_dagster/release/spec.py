@@ -233,13 +233,21 @@ class ReleaseSpec(Section):
         asked = self.asked
         if asked is None:
             return
-        fault = (
-            "draft the domain from the public table (domain: {identify: public})"
-            if self.public is not None
-            else "declare them, since a release of two tables buys none yet"
-            if self.private.linked is not None
-            else ""
-        )
+        fault = ""
+        if self.previous is not None:
+            fault = (
+                "buy them once, by a release without public.previous_release, and declare the"
+                " domain.yaml of its certificate, for which later partitions pay nothing"
+            )
+        elif self.private.linked is not None:
+            fault = "declare them, since a release of two tables buys none yet"
+        elif isinstance(self.public, PublicSources):
+            fault = "name one public table, since values that are bought are added to those of one"
+        elif self.public is not None and (asked.bins or self.domain.types):
+            fault = (
+                "take types and edges from the public table, whose draft has them (domain:"
+                " {identify: paid} without types, or jam-dagster domain draft)"
+            )
         if fault:
             raise SpecificationError(
                 f"The domain of release {self.release} asks for the values or edges of"
@@ -416,15 +424,21 @@ class ReleaseSpec(Section):
         given = {name: getattr(self, name) for name in type(self).model_fields}
         return type(self)(**{**given, "domain": domain})
 
+    @property
+    def asks_by_tables(self) -> bool:
+        """Whether the columns, or the values of a public table, decide what is asked for."""
+        bought = self.asked is not None and self.public is not None
+        return bought or self.domain.identify == "paid"
+
     def over(self, domain: Domain) -> Self:
-        """Return the release over what it asks of its columns, if its domain is bought as a whole.
+        """Return the release over what it asks for, if columns or a public table decide that.
 
         Parameters
         ----------
         domain
             The domain that asks for them, or what was bought.
         """
-        if self.domain.identify != "paid":
+        if not self.asks_by_tables:
             return self
         asking = domain if domain.bought is None else domain.bought.asked
         return self.with_domain(DomainSpec(declared=asking))

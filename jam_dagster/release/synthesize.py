@@ -371,6 +371,7 @@ class _Steps:
         with self._stage("read"):
             records = public_records(self.spec, self.progress.notify)
             domain = domain_of(self.spec, records, self.progress.notify)
+            self.spec = self.spec.over(domain)
         with self._stage("encode"):
             codes = public_codes(self.spec, records, domain)
             for remark in public_remarks(records, domain):

@@ -9,7 +9,7 @@ import itertools
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
@@ -28,12 +28,13 @@ from jam_dagster.mechanisms.registry import MECHANISMS
 from jam_dagster.privacy import describe_rho, gaussian_sigma
 from jam_dagster.privacy.shares import MECHANISM
 from jam_dagster.privacy.warnings import configuration_warnings
-from jam_dagster.release.public_side import draft_of, public_remarks
+from jam_dagster.release.public_side import domain_of, draft_of, public_remarks
 from jam_dagster.release.run import read_run
 from jam_dagster.release.sections import MechanismSpec
 from jam_dagster.tables import EncodedTable, Workload, encode
 from jam_dagster.tables.codes.block_counts import can_be_counted, covering_blocks
 from jam_dagster.tables.codes.marginals import marginal_blocks
+from jam_dagster.tables.domain.bought import nothing
 from jam_dagster.tables.sources.public import lacking
 from jam_dagster.tables.sources.public_apart import check_headers, check_no_people
 from jam_dagster.trials.durations import QUICK, Durations
@@ -256,6 +257,15 @@ def prepare(request: PlanRequest) -> Prepared:
     earlier = None if request.earlier is None else read_earlier(request.earlier)
     frame, read = _tried_table(request, notes)
     domain = _domain(spec, frame, notes)
+    if domain.asked is not None:
+        request = replace(request, spec=spec.over(domain))
+        spec, mechanism = request.spec, request.spec.mechanism.build()
+        mechanism.check(domain, spec.workload.build(domain), spec.shares[MECHANISM])
+        notes.append(
+            "The budget buys values that the public table does not have, and these trials have the"
+            " public ones alone."
+        )
+        domain = domain.buy(nothing)
     started = time.monotonic()
     public = encode(frame, domain, private=False)
     encoded = time.monotonic() - started
@@ -354,6 +364,8 @@ def _ledger_outlook(request: PlanRequest, domain: Domain, notes: list[str]) -> L
 def _domain(spec: ReleaseSpec, frame: pd.DataFrame, notes: list[str]) -> Domain:
     """Return the domain that is declared, else a draft from the public table."""
     domain = spec.domain.declared
+    if domain is not None and spec.asks_by_tables:
+        domain = domain_of(spec, {"": frame})
     if domain is None:
         draft = draft_of(spec, {"": frame})
         domain = draft.domain

@@ -16,8 +16,9 @@ from jam_dagster.errors import BudgetExceededError, JamError, SpecificationError
 from jam_dagster.privacy import Kind, Ledger
 from jam_dagster.privacy.shares import DOMAIN
 from jam_dagster.release.options import release_spec
+from jam_dagster.release.spec import ReleaseSpec
 from jam_dagster.release.synthesize import Synthesis, SynthesisRequest, synthesize
-from jam_dagster.tables import Domain
+from jam_dagster.tables import Domain, source_from_config
 from jam_dagster.tables.domain.bought import LEVELS
 
 ASKED = {
@@ -158,8 +159,21 @@ def test_research_buys_with_seeded_noise() -> None:
 
 def test_what_cannot_be_bought_is_refused_before_anything_is_opened() -> None:
     Path("older.csv").write_text("sex,age,since\nf,1,2020-01-01\n")
-    with pytest.raises(SpecificationError, match="draft the domain from the public"):
+    with pytest.raises(SpecificationError, match="take types and edges from the public table"):
         release(public="older.csv")
+    with pytest.raises(SpecificationError, match="buy them once, by a release without"):
+        ReleaseSpec.from_config(
+            {
+                "release": "r",
+                "private": "people_{partition}.csv",
+                "public": {"previous_release": {}},
+                "partitions": "monthly",
+                "start": "2026-01-01",
+                "domain": "domain.yaml",
+                "privacy": {"epsilon": 1.0},
+            },
+            Path(),
+        )
     Path("little.yaml").write_text(yaml.safe_dump(ASKED | {"share": 1e-12}))
     with pytest.raises(JamError, match="too small for the 12 draws"):
         release(domain="little.yaml")
@@ -190,3 +204,25 @@ def test_a_ledger_that_gives_selections_nothing_is_told_before_anything_is_opene
     with pytest.raises(BudgetExceededError, match="--selection-delta"):
         release()
     assert [one.kind for one in Ledger("ledger.db").events()] == [Kind.GRANTED]
+
+
+@pytest.mark.slow
+def test_values_of_the_public_table_are_kept_and_others_selected(people: pd.DataFrame) -> None:
+    public = people[1:800].replace("Nod", "Ghost")
+    public.assign(since=public["since"].dt.date).to_csv("public.csv", index=False)
+    given = {"public": "public.csv", "mechanism": "public_prior", "degree": 2}
+    release(**given, domain={"identify": "paid", "share": 0.3})
+
+    town = Domain.load("out/domain.yaml").attribute("town")
+    assert town.listed == ("Ghost", "Oz", "Ur", "Nod", "other")
+    faults = verify(
+        Path("out"), ledger=Ledger("ledger.db"), public=source_from_config("public.csv")
+    )
+    assert [one.name for one in faults if not one.passed] == []
+
+    # A domain file keeps those that it names, too.
+    asked = {"sex": {"values": ["f", "m"]}, "town": {"values": "paid", "public": ["Here"]}}
+    Path("towns.yaml").write_text(yaml.safe_dump({"attributes": asked}))
+    release(**given, domain="towns.yaml", out=Path("b"), ledger=None, noise="numpy", seed=0)
+    town = Domain.load("b/domain.yaml").attribute("town")
+    assert town.listed == ("Here", "Ghost", "Oz", "Ur", "Nod", "other")

@@ -42,6 +42,7 @@ from jam_dagster.privacy.warnings import configuration_warnings
 from jam_dagster.release.documents import MadeRelease
 from jam_dagster.release.engine import Engine
 from jam_dagster.release.run import ReleaseErrors, ReleaseRun
+from jam_dagster.release.spec import ReleaseSpec
 from jam_dagster.reports import plots
 from jam_dagster.reports.budget_over_rounds import Spending
 from jam_dagster.reports.mechanism_text import chooses_source
@@ -135,7 +136,7 @@ def _deps(graph: ReleaseGraph) -> dict[str, list[dg.AssetKey]]:
     names = {
         # A declared domain is known without the asset; that saves the graph an arrow.
         "private_records": [
-            *([] if graph.spec.domain.declared is not None else ["domain"]),
+            *([] if _is_known(graph.spec) else ["domain"]),
             "privacy_budget",
         ],
         "private_discretized": ["domain", "private_records"],
@@ -155,6 +156,10 @@ def _deps(graph: ReleaseGraph) -> dict[str, list[dg.AssetKey]]:
     }
     loaded = {"private_records": source, MECHANISM_RUN: counted, "workload_error": counted}
     return {name: [*map(graph.key, names[name]), *loaded.get(name, ())] for name in _names(graph)}
+
+
+def _is_known(spec: ReleaseSpec) -> bool:
+    return spec.domain.declared is not None and not spec.asks_by_tables
 
 
 def _reserve(

@@ -19,7 +19,7 @@ from jam_dagster.pipeline.assets.previous_release import public_table, without_r
 from jam_dagster.pipeline.assets.step import STORES, ReleaseStep
 from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.release.engine import private_step
-from jam_dagster.release.public_side import draft_of, identified, public_remarks
+from jam_dagster.release.public_side import domain_of, draft_of, identified, public_remarks
 from jam_dagster.tables import Domain, EncodedTable, MarginalSource, PublicTables
 from jam_dagster.tables.sources.public import encode_public
 from jam_dagster.tables.sources.public_apart import check_no_people
@@ -81,7 +81,7 @@ def _domain_asset(graph: ReleaseGraph) -> dg.AssetsDefinition:
         context.add_output_metadata(_domain_metadata(domain))
         return domain
 
-    if spec.declared is not None:
+    if spec.declared is not None and not graph.spec.asks_by_tables:
         declared = spec.declared
 
         @release_asset(graph, "domain")
@@ -90,7 +90,7 @@ def _domain_asset(graph: ReleaseGraph) -> dg.AssetsDefinition:
 
         return domain
 
-    if spec.identify == "paid":
+    if spec.identify == "paid" and graph.spec.public is None:
 
         @release_asset(graph, "domain", resources=STORES)
         def domain_to_buy(context: dg.AssetExecutionContext) -> Domain:
@@ -104,6 +104,8 @@ def _domain_asset(graph: ReleaseGraph) -> dg.AssetsDefinition:
 
     @release_asset(graph, "domain", ins=graph.ins(*graph.public_records))
     def domain_from_public(context: dg.AssetExecutionContext, **records: pd.DataFrame) -> Domain:
+        if spec.declared is not None:
+            return describe(context, domain_of(graph.spec, _tables(graph, records)))
         draft = draft_of(graph.spec, _tables(graph, records))
         for name, said in (("left_out", draft.said_left_out), ("to_look_at", draft.said_notes)):
             if said:

@@ -115,7 +115,7 @@ class ReleaseStep:
         return source
 
     def over(self, domain: Domain, source: Source) -> "ReleaseStep":
-        """Return the step over what the release asks for, if its domain is bought as a whole.
+        """Return the step over what the release asks for, if tables decide that.
 
         Raises
         ------
@@ -125,7 +125,8 @@ class ReleaseStep:
         graph = self.graph.over(domain)
         if graph is self.graph:
             return self
-        if identified(self.graph.spec, source).domain.declared != domain:
+        alone = self.graph.spec.public is None
+        if alone and identified(self.graph.spec, source).domain.declared != domain:
             raise DomainError(
                 f"domain of release {graph.spec.release} asks for other columns or types than the"
                 " private table and the release have now. Materialize domain first. Nothing was"

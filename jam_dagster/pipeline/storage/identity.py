@@ -15,6 +15,7 @@ from jam_dagster.release.documents import MadeRelease
 from jam_dagster.release.run import ReleaseErrors, ReleaseIdentity, ReleaseRun
 from jam_dagster.reports.release_report import run_of_page
 from jam_dagster.tables import MarginalSource
+from jam_dagster.tables.sources.public import over_bought
 
 if TYPE_CHECKING:
     from upath import UPath
@@ -71,7 +72,7 @@ def made_release(
     made = MadeRelease(
         *(graph.spec, run, table),
         children=inputs.get(CHILDREN),
-        public=held(inputs.get(PUBLIC_CODES)),
+        public=over_bought(held(inputs.get(PUBLIC_CODES)), run.model.domain),
         error=inputs.get("workload_error"),
     )
     check_made(graph, made, partition)

@@ -213,6 +213,11 @@ def _selected(
     return replace(attribute, values=(*public, *rest, OTHER))
 
 
+def nothing(draws: Sequence[Draw]) -> list[PaidCounts]:
+    """Return draws that are lost, which leave a domain its public values."""
+    return [PaidCounts(one.step, one.attribute.name, 0, 0.0, 0.0, None, None) for one in draws]
+
+
 class Recorded:
     """Counts that were released, in place of draws.
 

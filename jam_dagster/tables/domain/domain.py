@@ -32,6 +32,7 @@ from jam_dagster.tables.domain.children import Link, child_attributes, impossibl
 from jam_dagster.tables.domain.constraints import (
     Combinations,
     Constraint,
+    NotNull,
     Order,
     Repair,
     check_constraints,
@@ -182,6 +183,9 @@ class Domain:
         """Raise DomainError if a rule is about cells that are still to be bought."""
         names = () if self.asked is None else self.asked.names
         for one in (*self.impossible, *self.constraints, *self.repairs):
+            # That a column has no gap is about none of its values.
+            if isinstance(one, NotNull):
+                continue
             if bought := [name for name in one.attributes if name in names]:
                 raise DomainError(
                     f"a rule is about {bought[0]!r}, whose values or edges are to be bought:"

@@ -1,4 +1,4 @@
-"""Domains that are to be bought, of columns whose names and types alone are known."""
+"""Domains that are to be bought, of columns whose names, types or public values are known."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from jam_dagster.common.deferred import pd
 from jam_dagster.errors import SpecificationError
-from jam_dagster.tables.domain.bought import PAID
+from jam_dagster.tables.codes.texts import published_text
+from jam_dagster.tables.domain.bought import OTHER, PAID
+from jam_dagster.tables.domain.categorical import CategoricalAttribute
+from jam_dagster.tables.domain.constraints import NotNull
 from jam_dagster.tables.domain.domain import Domain
 
 _NO_NAME = re.compile(r"\s*|[-+.,\d\s:/%$€£]+|unnamed: \d+", re.IGNORECASE)
@@ -76,6 +80,47 @@ def paid_domain(
     if not attributes:
         raise SpecificationError("domain: no column is left: leave out fewer.")
     return Domain.from_dict({"attributes": attributes, **shares})
+
+
+def with_paid_values(draft: Domain, **shares: float) -> Domain:
+    """Return a drafted domain that asks for values of its texts beyond those that it has.
+
+    Values in an order, or that a rule or another column depends on, are those of the draft; so are
+    numbers and dates.
+    """
+    rules = (*draft.forbidden, *(one for one in draft.repairs if not isinstance(one, NotNull)))
+    fixed = {name for one in rules for name in one.attributes}
+    fixed |= {name for one in draft.plan for name in one.sources}
+    content: dict[str, Any] = draft.to_dict()
+    texts = [
+        one
+        for one in draft.attributes
+        if type(one) is CategoricalAttribute
+        and not one.ordered
+        and one.name not in fixed
+        and all(isinstance(value, str) for value in one.values)
+    ]
+    for one in texts:
+        values = [value for value in one.values if value not in (one.other, OTHER)]
+        content["attributes"][one.name] = {"values": PAID, "public": values}
+    return Domain.from_dict(content | shares) if texts else draft
+
+
+def with_public_values(asking: Domain, public: pd.DataFrame) -> Domain:
+    """Return a domain that asks for values, with those of a public table among its public ones.
+
+    They are the most frequent ones, at most as many as are selected.
+    """
+    content: dict[str, Any] = asking.to_dict()
+    values = {} if asking.asked is None else asking.asked.values
+    for name, (most, public_values) in values.items():
+        if name not in public:
+            continue
+        times = public[name].dropna().map(published_text).value_counts()
+        texts = sorted(map(str, times.index), key=lambda text: (-times[text], text))
+        more = [text for text in texts if text not in (*public_values, OTHER)][:most]
+        content["attributes"][name]["public"] = [*public_values, *sorted(more)]
+    return Domain.from_dict(content)
 
 
 def _declared_kind(text: str) -> str:

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from jam_dagster.common.validation import check_keys
 from jam_dagster.errors import DomainError, InputError, SpecificationError
 from jam_dagster.tables.codes.encode import encode
@@ -15,6 +17,7 @@ from jam_dagster.tables.codes.public import PublicTables
 from jam_dagster.tables.codes.roots import children_apart
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.attributes import Attribute
+from jam_dagster.tables.domain.categorical import CategoricalAttribute
 from jam_dagster.tables.domain.columns import exact_columns
 from jam_dagster.tables.domain.domain import Domain
 from jam_dagster.tables.sources.base import source_from_config, source_of
@@ -202,6 +205,33 @@ def clipped_shares(frame: pd.DataFrame, domain: Domain) -> dict[str, float]:
             if beyond > MANY:
                 shares[one.name] = float(beyond)
     return shares
+
+
+def over_bought(public: MarginalSource | None, domain: Domain) -> MarginalSource | None:
+    """Return a public table over a bought domain; another one is returned as it is.
+
+    Parameters
+    ----------
+    public
+        The table, encoded over the domain that asked: each of its values is in both.
+    domain
+        The domain of the private table.
+    """
+    if domain.bought is None or not isinstance(public, EncodedTable):
+        return public
+    asked = domain.bought.asked.asked
+    if asked is None or public.domain.digest == domain.digest:
+        return public
+    columns = []
+    for codes, before, after in zip(
+        public.columns, public.domain.attributes, domain.attributes, strict=True
+    ):
+        if before.name in asked.values and isinstance(after, CategoricalAttribute):
+            # No public row has a value that stands for one to be selected.
+            now = [after.code_of(value) for value in before.listed]
+            codes = np.array([*now, *after.missing_codes], dtype=np.int64)[codes]
+        columns.append(codes)
+    return EncodedTable(domain, tuple(columns), public.clipped)
 
 
 def encoded_tables(public: MarginalSource) -> dict[str, EncodedTable]:

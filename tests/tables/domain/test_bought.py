@@ -13,7 +13,7 @@ import pytest
 from jam_dagster.errors import DomainError, JamError
 from jam_dagster.tables import Domain
 from jam_dagster.tables.domain.binned import BinnedAttribute
-from jam_dagster.tables.domain.bought import LEVELS, Draw, PaidCounts
+from jam_dagster.tables.domain.bought import LEVELS, Draw, PaidCounts, nothing
 
 ASKED = Domain.from_dict(
     {
@@ -297,7 +297,7 @@ def test_values_that_cannot_be_asked_for(entry: dict[str, Any], fault: str) -> N
     [
         {"impossible": [{"age": {"bins": [0]}, "sex": ["f"]}]},
         {"constraints": ["age <= height"]},
-        {"repairs": [{"not_null": ["age"]}]},
+        {"repairs": ["age <= height"]},
     ],
 )
 def test_no_rule_is_about_what_is_still_to_be_bought(rule: dict[str, Any]) -> None:
@@ -308,3 +308,5 @@ def test_no_rule_is_about_what_is_still_to_be_bought(rule: dict[str, Any]) -> No
     }
     with pytest.raises(DomainError, match="a rule is about 'age'"):
         Domain.from_dict({"attributes": attributes, **rule})
+    full = Domain.from_dict({"attributes": attributes, "repairs": [{"not_null": ["age"]}]})
+    assert full.buy(nothing).repairs == full.repairs

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from jam_dagster.errors import JamError, SpecificationError
 from jam_dagster.tables import Domain
-from jam_dagster.tables.drafting.paid_draft import paid_domain, types_in
+from jam_dagster.tables.drafting.paid_draft import (
+    paid_domain,
+    types_in,
+    with_paid_values,
+    with_public_values,
+)
 
 NAMES = ["sex", "age", "income", "born", "seen", "key"]
 
@@ -38,7 +44,7 @@ def test_types_are_the_authors_else_the_schemas() -> None:
 
 
 def test_columns_bins_and_shares() -> None:
-    domain = asked(types="age=integer", columns=["sex", "age"], bins=9, share=0.3, delta_share=None)
+    domain = asked(types="age=integer", columns=["sex", "age"], bins=9, share=0.3)
     assert domain.names == ("sex", "age")
     assert domain.asked is not None
     assert (domain.asked.bins, domain.asked.share, domain.asked.delta_share) == (
@@ -75,3 +81,37 @@ def test_a_table_without_a_header_is_refused_and_quoted_nowhere(name: str) -> No
 def test_no_column_is_left() -> None:
     with pytest.raises(JamError, match="leave out fewer"):
         asked(types=",".join(f"{name}=none" for name in NAMES))
+
+
+def test_texts_of_a_draft_are_selected_unless_something_depends_on_them() -> None:
+    entries: dict[str, Any] = {
+        "town": {"values": ["Ur", "rest"], "other": "rest", "nullable": True},
+        "sex": {"values": ["f", "m"]},
+        "size": {"values": ["S", "L"], "dtype": "ordered category"},
+        "adult": {"values": [False, True]},
+        "age": {"edges": [0, 18, 99], "integer": True},
+    }
+    rules = {"impossible": [{"sex": "m", "size": "S"}], "repairs": [{"not_null": ["town"]}]}
+    draft = Domain.from_dict({"identified_from": "public", "attributes": entries, **rules})
+    domain = with_paid_values(draft, share=0.1)
+    assert domain.asked is not None
+    assert domain.asked.values == {"town": (100, ("Ur",))}
+    assert (domain.asked.bins, domain.asked.share) == ({}, 0.1)
+    assert domain.identified_from == "public"
+    fixed = draft.project(["sex", "size", "adult", "age"])
+    assert with_paid_values(fixed) is fixed
+
+
+def test_values_of_a_public_table_are_public() -> None:
+    asking = Domain.from_dict(
+        {
+            "attributes": {
+                "town": {"values": "paid", "at_most": 2, "public": ["Ur"]},
+                "note": {"values": "paid"},
+            }
+        }
+    )
+    towns = ["Oz", "Nod", "Nod", "Ur", "Ur", "=1+1", "=1+1", "other", None, "Lud", "Lud", "Lud"]
+    domain = with_public_values(asking, pd.DataFrame({"town": towns}))
+    assert domain.asked is not None
+    assert domain.asked.values == {"town": (2, ("Ur", "Lud", "Nod")), "note": (100, ())}

@@ -1,5 +1,6 @@
 """Several public sources: configuration, encoding and the domain that they tell together."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from jam_dagster.tables import (
     PublicSources,
     PublicTables,
 )
+from jam_dagster.tables.domain.bought import Draw, PaidCounts
 from jam_dagster.tables.sources.base import absolute_paths
 from jam_dagster.tables.sources.partition_template import at_partition, is_partitioned
 from jam_dagster.tables.sources.previous_release import public_from_config
@@ -25,6 +27,7 @@ from jam_dagster.tables.sources.public import (
     encode_public,
     encoded_tables,
     lacking,
+    over_bought,
 )
 
 CONFIG = {"tables": {"census": "census.parquet", "survey": {"csv": "s_{partition}.csv"}}}
@@ -150,3 +153,35 @@ def test_notes_say_which_table_they_are_about():
         "b": "in survey: looks like months, quarters or weeks: later ones than the public table's"
         " are missing",
     }
+
+
+def test_codes_over_what_was_asked_for_are_those_of_what_was_bought() -> None:
+    """Each public value has its name; what was not asked for stays as it is."""
+    asking = Domain.from_dict(
+        {
+            "attributes": {
+                "town": {"values": "paid", "at_most": 3, "public": ["Ur", "Oz"]},
+                "sex": {"values": ["f", "m"]},
+            }
+        }
+    )
+    table = pd.DataFrame({"town": ["Oz", "Ur", "Lud", None, "value 1 of 3"], "sex": list("fmmff")})
+    public = encode_public({"": table}, asking)
+
+    def selected(draws: Sequence[Draw]) -> list[PaidCounts]:
+        found = PaidCounts(
+            draws[0].step, "town", 2, 0.1, 1.0, 2.0, (70, 60), ("Lud", "Abu"), 1e-9, 9
+        )
+        return [found]
+
+    bought = asking.buy(selected)
+    assert bought.attribute("town").listed == ("Ur", "Oz", "Abu", "Lud", "other")
+    over = over_bought(public, bought)
+    assert isinstance(over, EncodedTable)
+    assert over.domain is bought
+    # A town that was not asked for as a public one is not known in public.
+    assert over.column("town").tolist() == [1, 0, 4, 5, 4]
+    assert over.column("sex").tolist() == [0, 1, 1, 0, 0]
+    assert over_bought(public, asking) is public
+    assert over_bought(over, bought) is over
+    assert over_bought(None, bought) is None
