@@ -17,7 +17,13 @@ import pytest
 from tests.torture.campaign import Campaign, Tormented
 from tests.torture.cases import CASES
 from tests.torture.faults import FAULTS, verdict
-from tests.torture.victims import CountedRelease, ExactRelease, SeededRelease, Victim
+from tests.torture.victims import (
+    BoughtRelease,
+    CountedRelease,
+    ExactRelease,
+    SeededRelease,
+    Victim,
+)
 
 Made = Callable[[Path], Victim]
 
@@ -66,9 +72,10 @@ def main() -> None:
 
 def released(url: Callable[[], str | None] = lambda: None) -> dict[str, Made]:
     """The kinds of releases that are made without Dagster, each with a ledger of its own."""
-    exact, seeded = url(), url()
+    exact, bought, seeded = url(), url(), url()
     return {
         "release": lambda place: ExactRelease(home=place, ledger_url=exact),
+        "bought": lambda place: BoughtRelease(home=place, ledger_url=bought),
         "research": lambda place: SeededRelease(home=place, ledger_url=seeded),
     }
 

@@ -10,7 +10,7 @@ from tests.torture.campaign import bring_to_its_end
 from tests.torture.execution import execute
 from tests.torture.judge import State, judge
 from tests.torture.points import Target
-from tests.torture.victims import ROUNDS, ExactRelease, SeededRelease, Victim
+from tests.torture.victims import ROUNDS, BoughtRelease, ExactRelease, SeededRelease, Victim
 
 SURE = 2000.0
 """An epsilon at which private marginals are chosen: their scores are 14 persons or more above those
@@ -128,6 +128,55 @@ def an_outcome_that_was_stored_and_not_journalled_is_lost(home: Path) -> None:
     assert lost(victim) == [step]
 
 
+SELECTION, COUNTS = "domain/1", ("domain-1/1", "domain-2/1")
+"""The draws of a domain that is bought: of values, and of two levels of bins."""
+
+
+def a_lost_selection_of_values_leaves_the_public_ones(home: Path) -> None:
+    """Its rho and its delta stay charged, and nothing is selected again."""
+    victim = BoughtRelease(home=home)
+    charges = lose(victim, SELECTION).charges()
+    assert victim.domain.attribute("town").listed == ("0", "other")
+    assert SELECTION in victim.lost()
+    assert SELECTION in charges
+    assert victim.ledger.balance(victim.dataset).used_selections == 5 * 10**8
+
+
+def lost_counts_of_bins_leave_those_of_other_levels(home: Path) -> None:
+    victim = BoughtRelease(home=home)
+    lose(victim, *COUNTS)
+    assert {*COUNTS} <= victim.lost()
+    assert len(victim.domain.attribute("town").listed) > 2
+
+
+def a_purchase_that_was_charged_and_not_drawn_is_lost(home: Path) -> None:
+    """Killed between the charge and the draw, or before what is stored is journalled."""
+    points = {"draw: before": SELECTION, "draw: made": COUNTS[0], "store: after": COUNTS[1]}
+    victim = BoughtRelease(home=home)
+    victim.prepare()
+    state = State.of(victim)
+    for point, step in points.items():
+        assert execute(victim, Target(point, step=step)).killed, point
+        state, _ = judge(victim, state)
+        assert step in state.charges()
+    bring_to_its_end(victim, state)
+    assert {*points.values()} <= victim.lost()
+
+
+def a_domain_that_was_bought_is_bought_once(home: Path) -> None:
+    """Killed before the model's first draw, the release draws nothing of its domain again."""
+    victim = BoughtRelease(home=home)
+    victim.prepare()
+    state = State.of(victim)
+    assert execute(victim, Target("stage mechanism")).killed
+    state, _ = judge(victim, state)
+    bought = {step for step in state.charges() if step.startswith("domain")}
+    assert {SELECTION, *COUNTS} <= bought == {*state.charges()}
+    state = bring_to_its_end(victim, state)
+    assert {step for step in state.charges() if step.startswith("domain")} == bought
+    assert victim.lost() == set()
+
+
 CASES: tuple[Callable[[Path], None], ...] = (
     a_lost_selection_repeats_its_round,
     a_lost_measurement_closes_its_round,
@@ -136,4 +185,8 @@ CASES: tuple[Callable[[Path], None], ...] = (
     an_evaluation_that_was_stored_and_not_journalled_is_lost,
     a_seeded_run_repeats_what_it_lost,
     an_outcome_that_was_stored_and_not_journalled_is_lost,
+    a_lost_selection_of_values_leaves_the_public_ones,
+    lost_counts_of_bins_leave_those_of_other_levels,
+    a_purchase_that_was_charged_and_not_drawn_is_lost,
+    a_domain_that_was_bought_is_bought_once,
 )

@@ -92,6 +92,19 @@ class TalliedNoise:
     def select(self, scores: np.ndarray, rho: float, sensitivity: float, step: str) -> int:
         return self._made(step, rho, lambda: self._noise.select(scores, rho, sensitivity, step))
 
+    def select_values(
+        self,
+        counts: np.ndarray,
+        l2_sensitivity: float,
+        rho: float,
+        delta: float,
+        values: int,
+        rows: int,
+        step: str,
+    ) -> tuple[np.ndarray, np.ndarray, float, int]:
+        given = l2_sensitivity, rho, delta, values, rows, step
+        return self._made(step, rho, lambda: self._noise.select_values(counts, *given))
+
     def _made(self, step: str, rho: float, draw: Callable[[], Any]) -> Any:
         self._reach("draw: before", step)
         made = draw()

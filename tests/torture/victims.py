@@ -90,7 +90,11 @@ class Victim(ABC):
         (self.home / "domain.json").write_text(json.dumps(SIZES))
         if self.ledger_url is not None:
             self.ledger.grant(
-                self.dataset, epsilon=self.budget.epsilon, delta=self.budget.delta, policy=PUBLIC_N
+                self.dataset,
+                epsilon=self.budget.epsilon,
+                delta=self.budget.delta,
+                selections=self.budget.selections or None,
+                policy=PUBLIC_N,
             )
 
     @property
@@ -207,6 +211,16 @@ class ExactRelease(Victim):
     def private(self) -> Source:
         return CsvSource("private.csv")
 
+    @property
+    def options(self) -> dict[str, Any]:
+        """Options of the release that are its own."""
+        return {
+            "public": CsvSource("public.csv"),
+            "mechanism": "jam_pgm",
+            "settings": {"rounds": self.rounds, "alpha": self.alpha},
+            "degree": 2,
+        }
+
     def run(self, points: Points) -> None:
         install(points, self.tally)
         funding.make_noise = lambda name: TalliedNoise(  # type: ignore[attr-defined]
@@ -216,13 +230,9 @@ class ExactRelease(Victim):
         synthesize(
             SynthesisRequest.of(
                 private=self.private,
-                public=CsvSource("public.csv"),
                 domain=Path("domain.json"),
                 out=Path("out"),
                 epsilon=self.epsilon,
-                mechanism="jam_pgm",
-                settings={"rounds": self.rounds, "alpha": self.alpha},
-                degree=2,
                 evaluation_mode="private",
                 ledger=self.ledger_url or "ledger.db",
                 records_public=True,
@@ -230,12 +240,49 @@ class ExactRelease(Victim):
                 dataset=self.dataset,
                 checks=False,
                 report=False,
+                **self.options,
             ),
             Progress(
                 on_stage=lambda name: points.reach(f"stage {name}"),
                 on_round=lambda done: points.reach("round: over"),
             ),
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoughtRelease(ExactRelease):
+    """A release without a public table, which buys the values of a column and the bins of one."""
+
+    @property
+    def budget(self) -> Budget:
+        return Budget(self.epsilon, 1e-9, 5e-10)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return {"mechanism": "independent", "degree": 1}
+
+    def prepare(self) -> None:
+        super().prepare()
+        attributes: dict[str, Any] = {
+            name: {"values": [*range(size)]} for name, size in SIZES.items()
+        }
+        attributes["town"] = {"values": "paid", "at_most": 5, "public": ["0"]}
+        attributes["age"] = {"edges": "paid", "integer": True, "bins": 4}
+        asked = {"attributes": attributes, "share": 0.4}
+        (self.home / "domain.json").write_text(json.dumps(asked))
+
+    @property
+    def domain(self) -> Domain:
+        """The domain that was bought."""
+        return Domain.load(self.out / "domain.yaml")
+
+    def lost(self) -> set[str]:
+        bought = self.domain.bought
+        counts = () if bought is None else bought.counts
+        return super().lost() | {one.step for one in counts if one.values is None}
+
+    def results(self) -> dict[str, str]:
+        return super().results() | {"domain": self.domain.digest}
 
 
 @dataclass(frozen=True, kw_only=True)
