@@ -18,7 +18,7 @@ from jam_dagster.common.shown_text import one_line
 from jam_dagster.errors import DomainError
 from jam_dagster.tables.codes.privacy_unit import PersonNumbers, PrivacyUnit, kept_rows
 from jam_dagster.tables.domain.columns import Batch, column_in, each_value, no_rows_of
-from jam_dagster.tables.domain.values import is_formula, text_of
+from jam_dagster.tables.domain.values import is_formula, spelled, text_of
 
 LONGEST = 200
 """The most characters of a text that may be published."""
@@ -27,10 +27,11 @@ LONGEST = 200
 def published_text(value: object) -> str | None:
     """Return the text of a cell if it is safe in CSV files, HTML and YAML; else None.
 
-    It has at most `LONGEST` characters, all visible, and no spreadsheet runs it.
+    It has at most `LONGEST` characters, all visible, and no spreadsheet runs it. Texts that look
+    alike have one, by `spelled`.
     """
     try:
-        text = text_of(value)
+        text = spelled(text_of(value))
         text.encode()
     except Exception:  # A cell of an object column may be anything, and have no text.
         return None

@@ -22,7 +22,7 @@ from jam_dagster.tables.domain.binned import LARGEST_EDGE, BinnedAttribute
 from jam_dagster.tables.domain.categorical import CategoricalAttribute
 from jam_dagster.tables.domain.times import TimeAttribute
 from jam_dagster.tables.domain.units import Unit
-from jam_dagster.tables.domain.values import LARGEST_INTEGER
+from jam_dagster.tables.domain.values import LARGEST_INTEGER, spelled
 
 PAID = "paid"
 """A domain file has it in place of edges."""
@@ -538,14 +538,15 @@ def listed_entry(name: str, entry: Mapping[str, Any]) -> tuple[int, list[str], d
     if not 1 <= most <= _MOST_VALUES:
         raise SpecificationError(f"{what}: at_most must be from 1 to {_MOST_VALUES}, got {most}")
     public = [
-        as_text(what, "each of 'public'", one)
+        spelled(as_text(what, "each of 'public'", one))
         for one in as_list(what, "public", entry.get("public") or [])
     ]
     if len(set(public)) < len(public) or OTHER in public:
         raise SpecificationError(f"{what}: public lists a value twice, or {OTHER!r}: remove it")
     stand_ins = [f"value {number} of {most}" for number in range(1, most + 1)]
     rest = {"nullable": True, **rest}
-    return most, public, {**rest, "values": [*public, *stand_ins, OTHER], "other": OTHER}
+    values = [*public, *stand_ins, OTHER]
+    return most, public, {**rest, "values": values, "other": OTHER, "alike": True}
 
 
 def _whole_range(what: str, entry: Mapping[str, Any]) -> list[Any]:
@@ -569,7 +570,7 @@ def asking_entry(attribute: Attribute, asked: Asked) -> dict[str, Any]:
     entry = attribute.to_entry()
     if attribute.name in asked.values:
         most, public = asked.values[attribute.name]
-        for key in ("values", "other", "nullable"):
+        for key in ("values", "other", "nullable", "alike"):
             entry.pop(key, None)
         listed: dict[str, Any] = {"values": PAID, "at_most": most}
         listed |= {"public": list(public)} if public else {}

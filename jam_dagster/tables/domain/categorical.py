@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from itertools import islice
 from typing import Any, ClassVar
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from jam_dagster.common.deferred import pd
-from jam_dagster.common.validation import as_list
+from jam_dagster.common.validation import as_boolean, as_list
 from jam_dagster.errors import DomainError, OutsideDomainError
 from jam_dagster.tables.domain.attributes import (
     LISTED_VALUES,
@@ -34,6 +34,7 @@ from jam_dagster.tables.domain.values import (
     is_formula,
     kind_of,
     plain_value,
+    spelled,
     text_of,
     truth_of,
     truths_of,
@@ -55,19 +56,25 @@ class CategoricalAttribute(Attribute):
     unreadable
         "missing": without an `other`, an unlisted value is encoded as a missing one. "apart": it
         has a cell of its own.
+    alike
+        Whether texts that look alike are one value; see `spelled`. Values that were bought are.
 
     Raises
     ------
     DomainError
         No values, two values alike, `other` not among them, a dtype that cannot hold them, or
         `unreadable` is "apart" next to an `other`, or not "error" and the attribute is not
-        nullable.
+        nullable. With `alike`, a value is spelled otherwise.
     """
 
     values: tuple[Value, ...]
     other: Value | None = None
+    _: KW_ONLY
+    alike: bool = False
 
-    keys: ClassVar[tuple[str, ...]] = ("values", "other", "nullable", "unreadable", "dtype")
+    keys: ClassVar[tuple[str, ...]] = (
+        *("values", "other", "nullable", "unreadable", "dtype", "alike"),
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -79,6 +86,11 @@ class CategoricalAttribute(Attribute):
             raise DomainError(
                 f"attribute {self.name!r} lists a value twice"
                 " (1, 1.0 and '1' count as the same): remove one"
+            )
+        if self.alike and any(spelled(text_of(value)) != text_of(value) for value in values):
+            raise DomainError(
+                f"attribute {self.name!r} has `alike`, and a value with outer blanks or in another"
+                " form of Unicode than NFC: write it without"
             )
         if self.other is not None:
             code = self._codes.get(text_of(self.other))
@@ -169,9 +181,11 @@ class CategoricalAttribute(Attribute):
         A value is listed if its text is (see `text_of`). A listed number or boolean also matches
         equal values and texts, such as 1.5 and ``"1.50"``, or True and ``"TRUE"``. If a domain
         lists two texts of booleans, such as yes and no, and nothing else, booleans match them too,
-        and so do texts in another case.
+        and so do texts in another case. With `alike`, texts that look alike match.
         """
         code = self._codes.get(text_of(value))
+        if code is None and self.alike:
+            code = self._codes.get(spelled(text_of(value)))
         if code is None and self._numbers:
             number = exact_number(value)
             code = None if number is None else self._numbers.get(number)
@@ -206,18 +220,22 @@ class CategoricalAttribute(Attribute):
     def from_entry(cls, name: str, entry: Mapping[str, Any]) -> CategoricalAttribute:
         what = f"attribute {name!r}"
         values = tuple(as_list(what, "values", entry["values"]))
-        return cls(name, values, entry.get("other"), **cls.shared(what, entry))
+        alike = as_boolean(what, "alike", entry.get("alike", False))
+        return cls(name, values, entry.get("other"), alike=alike, **cls.shared(what, entry))
 
     def _own_entry(self) -> dict[str, Any]:
         other = {} if self.other is None else {"other": self.other}
-        return {"values": list(self.values), **other}
+        alike = {"alike": True} if self.alike else {}
+        return {"values": list(self.values), **other, **alike}
 
     @property
     def _default_dtype(self) -> str:
         return inferred_dtype(kind_of(self.values), self.nullable)
 
     def canonical_form(self) -> dict[str, Any]:
-        return super().canonical_form() | {"values": list(self.values), "other": self.other}
+        alike = {"alike": True} if self.alike else {}
+        own = {"values": list(self.values), "other": self.other, **alike}
+        return super().canonical_form() | own
 
     def condition_codes(self, what: str, item: object) -> list[int]:
         listed = None if isinstance(item, Mapping) else self.listed_code(item)

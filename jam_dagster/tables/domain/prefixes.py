@@ -51,7 +51,7 @@ class PrefixAttribute(CategoricalAttribute):
     prefix: int
     weights: tuple[tuple[str, int], ...]
 
-    keys: ClassVar[tuple[str, ...]] = ("prefix", "weights", *CategoricalAttribute.keys[1:])
+    keys: ClassVar[tuple[str, ...]] = ("prefix", "weights", *CategoricalAttribute.keys[1:-1])
     drawn = True
 
     def __post_init__(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections.abc import Sequence
 from decimal import Decimal
 from numbers import Integral, Real
@@ -64,6 +65,11 @@ def text_of(value: object) -> str:
         exact = number.is_integer() and abs(number) <= LARGEST_INTEGER
         return str(int(number)) if exact else repr(number)
     return str(value)
+
+
+def spelled(text: str) -> str:
+    """Return a text in the spelling of all that look alike: in NFC, without outer blanks."""
+    return unicodedata.normalize("NFC", text).strip()
 
 
 def _double(value: Any) -> float:

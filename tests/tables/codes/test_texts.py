@@ -29,6 +29,10 @@ SECRET = bytes(range(32))
             "a\nb",
             "\u202egnp",
             "x" * (LONGEST + 1),
+            "x" * 5_000,
+            "  ",
+            " =cmd()",
+            "a\x00b",
         ),
         *("\ud800", "\x00", "\u200b"),
     ],
@@ -39,7 +43,10 @@ def test_unsafe_texts_are_never_published(cell: str) -> None:
 
 @pytest.mark.parametrize(
     ("cell", "text"),
-    [("F", "F"), (" F", " F"), (1, "1"), (1.0, "1"), (True, "True"), ("-1.5", "-1.5"), ("é", "é")],
+    [
+        *(("F", "F"), (" F\t", "F"), ("f", "f"), (1, "1"), (1.0, "1"), (True, "True")),
+        *(("-1.5", "-1.5"), ("\u00e9", "\u00e9"), ("e\u0301", "\u00e9")),
+    ],
 )
 def test_other_cells_have_their_text(cell: object, text: str) -> None:
     assert published_text(cell) == text

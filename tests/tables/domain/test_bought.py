@@ -8,9 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from jam_dagster.errors import DomainError, JamError
+from jam_dagster.errors import DomainError, JamError, OutsideDomainError
 from jam_dagster.tables import Domain
 from jam_dagster.tables.domain.binned import BinnedAttribute
 from jam_dagster.tables.domain.bought import LEVELS, Draw, PaidCounts, nothing
@@ -310,3 +311,18 @@ def test_no_rule_is_about_what_is_still_to_be_bought(rule: dict[str, Any]) -> No
         Domain.from_dict({"attributes": attributes, **rule})
     full = Domain.from_dict({"attributes": attributes, "repairs": [{"not_null": ["age"]}]})
     assert full.buy(nothing).repairs == full.repairs
+
+
+def test_a_value_that_looks_like_another_is_written_as_that_one() -> None:
+    entry = {"values": ["caf\u00e9 ", "x"], "alike": True}
+    with pytest.raises(DomainError, match="outer blanks or in another form"):
+        Domain.from_dict({"attributes": {"a": entry}})
+    plain = Domain.from_dict({"attributes": {"a": {"values": ["caf\u00e9", "x"]}}})
+    alike = Domain.from_dict({"attributes": {"a": {"values": ["caf\u00e9", "x"], "alike": True}}})
+    cell = pd.Series([" cafe\u0301"])
+    assert alike.attribute("a").codes_in(cell)[0].tolist() == [0]
+    # What an author declares stays as it is.
+    with pytest.raises(OutsideDomainError):
+        plain.attribute("a").codes_in(cell)
+    assert plain.digest != alike.digest
+    assert Domain.from_dict(alike.to_dict()) == alike
