@@ -136,6 +136,7 @@ def verdict_of(
     fits: Sequence[ColumnFit] = (),
     clipped: Mapping[str, float] | None = None,
     uniform: float | None = None,
+    singles: float | None = None,
     domain: Domain | None = None,
     unmeasured: str = "unmeasured",
     recommended: str = "",
@@ -161,6 +162,9 @@ def verdict_of(
     uniform
         The workload distance of a uniform table from the synthetic one. Without a public table, and
         if the uniform one's error was not measured, it bounds that by the synthetic one's.
+    singles
+        The workload distance from the synthetic table of the product of the counts that bought a
+        domain, if there is no public table.
     domain
         The domain, if it may be shown; its attributes of many values are named in the advice.
     unmeasured
@@ -205,6 +209,11 @@ def verdict_of(
         shares = listed([f"{name} ({share:.0%})" for name, share in wrecked.items()])
         headline = f"{headline} {_said('clipped', shares=shares)}"
         notes.insert(0, _said("clipped_counts"))
+    measured_ours = None if errors is None or public else errors.synthetic
+    if measured_ours is not None and singles is not None and not (found.hidden or misfits):
+        ours = measured_ours.possible
+        least, most = abs(singles - ours), min(singles + ours, MOST)
+        statistics.append(_said("singles_within", singles=singles, least=least, most=most))
     # No sample of private records has lost a column.
     comparable = not found.hidden and not misfits
     if errors is not None and errors.sample_equivalent is not None and comparable:

@@ -628,8 +628,18 @@ def _check_records(name: str, table: MarginalSource | IndependentTable) -> None:
         raise InputError(f"the {name} table has no records: give a table with at least one record.")
 
 
-def uniform_distance(synthetic: MarginalSource, workload: Workload) -> float:
-    """Return the workload distance of a uniform table from a synthetic one."""
+def uniform_distance(
+    synthetic: MarginalSource,
+    workload: Workload,
+    singles: Mapping[str, Sequence[float]] | None = None,
+) -> float:
+    """Return the workload distance of a uniform table from a synthetic one.
+
+    `singles` are weights of the cells of attributes in which it is not uniform, by name.
+    """
     uniform = IndependentTable.uniform(synthetic.domain, synthetic.records)
+    for name, weights in (singles or {}).items():
+        weight = np.asarray(weights, dtype=np.float64)
+        uniform.one_way[name][:] = weight * (synthetic.records / weight.sum())
     (errors,) = table_errors(synthetic, [uniform], workload)
     return errors.mean

@@ -27,7 +27,7 @@ from jam_dagster.tables.codes.marginals import PackedCounts
 from jam_dagster.tables.codes.purpose import targets
 from jam_dagster.tables.codes.roots import encode_two
 from jam_dagster.tables.codes.table import counts_or_codes
-from jam_dagster.tables.domain.bought import OTHER, bought_text
+from jam_dagster.tables.domain.bought import OTHER, bought_singles, bought_text
 from jam_dagster.tables.sources.public import encoded_tables
 from jam_dagster.tables.sources.table_file import TableFile
 
@@ -194,6 +194,7 @@ class MadeRelease:
         bare = error is not None and error.public is None and error.uniform is None
         if measured and bare and judged is not None:
             uniform = uniform_distance(counts, judged)
+        singles = self._singles if measured and self.public is None and judged is not None else {}
         apart, lost = self._beside_public(left_out) if measured else (None, [])
         unmeasured = {"off": "unmeasured", "exact": "unreleased", "private": "lost"}[mode]
         return verdict_of(
@@ -202,6 +203,7 @@ class MadeRelease:
             fits=self.fits,
             clipped=_clipped(self.public),
             uniform=uniform,
+            singles=uniform_distance(counts, judged, singles) if judged and singles else None,
             domain=None if domain.restricted else domain,
             unmeasured="none_left" if judged is None else unmeasured,
             recommended="" if transcript.mechanism == RECOMMENDED else title_of(RECOMMENDED),
@@ -211,6 +213,15 @@ class MadeRelease:
             measured=self._measured(left_out) if measured else None,
             held_out=None if exact else self._held_out(),
         )
+
+    @property
+    def _singles(self) -> dict[str, list[float]]:
+        """The weights of the cells of bought attributes, as they were counted."""
+        bought, records = self.run.model.domain.bought, self.run.transcript.records
+        asked = None if bought is None else bought.asked.asked
+        if bought is None or asked is None:
+            return {}
+        return bought_singles(bought.asked.attributes, asked, bought.counts, records)
 
     def _held_out(self) -> dict[str, tuple[float, float]]:
         """Return how well each target is predicted on public rows, if no private record tested it.

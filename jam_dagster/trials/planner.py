@@ -193,7 +193,8 @@ def known_without_public(request: PlanRequest) -> Known:
     if spec.asked is not None:
         notes.append(
             "The budget buys the domain: attributes have at most so many values as this plan"
-            " counts, and the release says how many it bought."
+            " counts, and the release says how many it bought, and how near their product alone"
+            " comes."
         )
     workload, mechanism = spec.workload.build(domain), spec.mechanism.build()
     mechanism.check(domain, workload, spec.shares[MECHANISM])

@@ -339,3 +339,14 @@ def test_what_noise_explains_of_a_budget_comes_before_any_praise(
     assert verdict.headline.startswith(start)
     assert verdict.outcome == "better"
     assert verdict.gain == pytest.approx(prior - 0.1)
+
+
+def test_the_product_of_bought_singles_is_compared_without_a_public_table() -> None:
+    said = verdict_of(noisy(0.2, None, sigma=0.01), uniform=1.0, singles=0.5).statistics
+    assert said[-1].endswith(
+        "is 0.500 from the synthetic table, so its error is about 0.300 to 0.700."
+    )
+    table = EncodedTable(DOMAIN, (np.zeros(60, int), np.zeros(60, int)))
+    workload = Workload.of(DOMAIN, [["a"], ["b"]])
+    known = {"a": [3.0, 0.0]}
+    assert uniform_distance(table, workload, known) == pytest.approx((0.0 + 2 * 29 / 30) / 2)

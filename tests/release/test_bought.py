@@ -79,6 +79,7 @@ def test_bins_are_bought_charged_certified_and_verified(people: pd.DataFrame) ->
     made = release()
 
     assert made.releasable
+    assert any("The product of the values and bins" in one for one in made.verdict.statistics)
     domain = Domain.load("out/domain.yaml")
     assert domain.bought is not None
     assert domain.specified == Domain.load("domain.yaml").digest

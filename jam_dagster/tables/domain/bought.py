@@ -172,22 +172,58 @@ def bought_attributes(
     attributes: Sequence[Attribute], asked: Asked, measure: Measure
 ) -> tuple[tuple[Attribute, ...], tuple[PaidCounts, ...]]:
     """Return the attributes, with edges that follow from paid counts, and the counts."""
+    selected, trees, counts = _measured(attributes, asked, measure)
+    made: dict[str, Attribute] = {
+        one.name: _selected(one, *asked.values[one.name], found) for one, found in selected
+    }
+    made |= {name: tree.bought for name, tree in trees.items()}
+    return tuple(made.get(one.name, one) for one in attributes), tuple(counts)
+
+
+def bought_singles(
+    attributes: Sequence[Attribute], asked: Asked, counts: Sequence[PaidCounts], records: int
+) -> dict[str, list[float]]:
+    """Return what was counted of each bought attribute: the weight of each cell, by name.
+
+    An attribute of which nothing is known beyond the noise is not there.
+
+    Parameters
+    ----------
+    attributes, asked
+        What was asked for.
+    counts
+        What was released.
+    records
+        The number of records, those without a selected value among them.
+    """
+    selected, trees, _ = _measured(attributes, asked, Recorded(counts))
+    singles = {name: tree.weights for name, tree in trees.items()}
+    for one, found in selected:
+        made = _selected(one, *asked.values[one.name], found)
+        times = dict(zip(found.names or (), found.values or (), strict=True))
+        known = [float(times.get(str(value), 0)) for value in made.values if value != OTHER]
+        rest = max(0.0, records - math.fsum(known))
+        singles[one.name] = [*known, rest, *[0.0] * len(made.missing_codes)] if times else []
+    return {name: weights for name, weights in singles.items() if any(weights)}
+
+
+def _measured(
+    attributes: Sequence[Attribute], asked: Asked, measure: Measure
+) -> tuple[list[tuple[CategoricalAttribute, PaidCounts]], dict[str, _Tree], list[PaidCounts]]:
+    """Return the selections, the trees and all counts, in the order of the draws."""
     trees = {
         one.name: _Tree(one, asked.bins[one.name])
         for one in attributes
         if one.name in asked.bins and isinstance(one, BinnedAttribute)
     }
-    counts: list[PaidCounts] = []
-    selected: dict[str, CategoricalAttribute] = {}
     listed = [
         one
         for one in attributes
         if one.name in asked.values and isinstance(one, CategoricalAttribute)
     ]
     draws = [Draw(f"domain/{number}", one) for number, one in enumerate(listed, start=1)]
-    for one, found in zip(listed, measure(draws) if draws else (), strict=True):
-        selected[one.name] = _selected(one, *asked.values[one.name], found)
-        counts.append(found)
+    selected = list(zip(listed, measure(draws) if draws else (), strict=True))
+    counts = [found for _, found in selected]
     for level in range(1, LEVELS + 1) if trees else ():
         if level > 1:
             for tree in trees.values():
@@ -199,8 +235,7 @@ def bought_attributes(
         for tree, found in zip(trees.values(), measure(draws), strict=True):
             tree.add(found)
             counts.append(found)
-    made = selected | {name: tree.bought for name, tree in trees.items()}
-    return tuple(made.get(one.name, one) for one in attributes), tuple(counts)
+    return selected, trees, counts
 
 
 def _selected(
@@ -266,6 +301,8 @@ class _Tree:
         # The sum of the counts of each bin, and how many there are.
         self._sums = [0.0] * (len(self.edges) - 1)
         self._times = [0] * (len(self.edges) - 1)
+        self._missing = [0.0] * (attribute.size - attribute.bins)
+        self._levels = 0
         self._sigma = 0.0
 
     @property
@@ -281,6 +318,9 @@ class _Tree:
         for index in range(len(self._sums)):
             self._sums[index] += found.values[index]
             self._times[index] += 1
+        self._levels += 1
+        for index, count in enumerate(found.values[len(self._sums) :]):
+            self._missing[index] += count
 
     @property
     def _means(self) -> list[float]:
@@ -340,6 +380,19 @@ class _Tree:
         end = self._end(last, edges[-1])
         made = _with_edges(self.attribute, [*edges, end])
         return replace(made, within=self._within(made, first, weights))
+
+    @property
+    def weights(self) -> list[float]:
+        """The weight of each cell of the bought attribute; none if no bin is sure."""
+        made = self.bought
+        if made is self.attribute:
+            return []
+        counts, low = [0.0] * made.bins, self.level.bin_limits[0]
+        for place, mean in enumerate(self._means):
+            if made.edges[0] <= low[place] <= made.edges[-1]:
+                counts[int(made._bins_of(low[place : place + 1])[0])] += mean
+        missing = (one / max(1, self._levels) for one in self._missing)
+        return [max(0.0, one) for one in (*counts, *missing)]
 
     def _within(
         self, made: BinnedAttribute, first: int, weights: Sequence[float]

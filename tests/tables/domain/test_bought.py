@@ -14,7 +14,7 @@ import pytest
 from jam_dagster.errors import DomainError, JamError, OutsideDomainError
 from jam_dagster.tables import Domain
 from jam_dagster.tables.domain.binned import BinnedAttribute
-from jam_dagster.tables.domain.bought import LEVELS, Draw, PaidCounts, nothing
+from jam_dagster.tables.domain.bought import LEVELS, Draw, PaidCounts, bought_singles, nothing
 
 ASKED = Domain.from_dict(
     {
@@ -326,3 +326,33 @@ def test_a_value_that_looks_like_another_is_written_as_that_one() -> None:
         plain.attribute("a").codes_in(cell)
     assert plain.digest != alike.digest
     assert Domain.from_dict(alike.to_dict()) == alike
+
+
+def test_the_counts_of_a_purchase_say_what_single_attributes_are_like() -> None:
+    paid = Paid(sigma=40.0)
+    asked = ASKED.asked
+    assert asked is not None
+    domain = ASKED.buy(paid)
+    assert domain.bought is not None
+    singles = bought_singles(ASKED.attributes, asked, domain.bought.counts, ROWS)
+    assert singles.keys() == paid.numbers.keys()
+    for name, values in paid.numbers.items():
+        attribute = binned(domain, name)
+        weights = np.array(singles[name])
+        held = np.append(shares(attribute, values), [0.0] * len(attribute.missing_codes))
+        assert len(weights) == attribute.size
+        assert np.abs(weights / weights.sum() - held).sum() < 0.1
+    # Nothing is beyond the noise.
+    blind = ASKED.buy(Paid(sigma=1e6)).bought
+    assert blind is not None
+    assert bought_singles(ASKED.attributes, asked, blind.counts, ROWS) == {}
+
+
+def test_the_counts_of_a_selection_leave_the_rest_to_other() -> None:
+    asking = Domain.from_dict({"attributes": {"a": {"values": "paid", "public": ["z"]}}})
+    found = PaidCounts("domain/1", "a", 2, 0.1, 1.0, 2.0, (60, 30), ("x", "y"), 1e-9, 9)
+    bought = asking.buy(lambda draws: [found]).bought
+    assert bought is not None
+    assert asking.asked is not None
+    singles = bought_singles(asking.attributes, asking.asked, bought.counts, 100)
+    assert singles == {"a": [0.0, 60.0, 30.0, 10.0, 0.0]}
