@@ -34,7 +34,8 @@ def minimize(
 ) -> tuple[Floats, int]:
     """Minimize a smooth function over a box, of which `within` returns the nearest point.
 
-    The gradient is 0 where descent would leave the box.
+    The gradient is 0 where descent would leave the box. The end is where a step lowers the function
+    by no more than `tolerance`, in its units.
     """
     point = start.copy()
     value, gradient = function(point)
@@ -68,7 +69,7 @@ def minimize(
         memory.add(moved, at_trial - gradient)
         point, value = trial, found
         gradient[:] = at_trial
-        if gained <= tolerance * max(abs(value), 1.0):
+        if gained <= tolerance:
             break
     return point, taken
 

@@ -37,11 +37,13 @@ from jam_dagster.models.measurement import MEAN_ABSOLUTE_NORMAL, Measurement
 from jam_dagster.models.tilted.descent import minimize
 from jam_dagster.models.tilted.model import SHARED_CELLS, TiltedModel
 from jam_dagster.models.tilted.prior import PublicPrior
+from jam_dagster.models.tilted.shared_margins import SharedMargins
 from jam_dagster.models.weighted.model import WeightedTable
 from jam_dagster.tables import Clique
 
 LARGEST_POTENTIAL = 60.0
-"""The largest potential of a cell, less the mean of its clique: more says nothing."""
+"""The largest potential of a cell, less the mean of its clique: more says nothing. In the model it
+is no further below the mean either, where the probability is 0 whatever it is."""
 
 FOLLOWED = 0.05
 """The least s, in units of sigma / n. Little is gained by following a measurement more
@@ -91,8 +93,8 @@ BINS = 4.0
 MEMORY = 0.8
 """The weight of earlier strengths in the mean, for each that came after."""
 
-SETTLED = 1e-5
-"""A fit ends when a step lowers the objective by no more than this."""
+SETTLED = 1e-4
+"""A fit ends when a step lowers the objective by no more than this, in nats a record."""
 
 FINE = 0.05
 """The fit that is released ends when a step gains no more nats than this, for all the records
@@ -208,7 +210,7 @@ class TiltFit:
             self._mask(q) for q in (*prior.potentials, *prior.domain.impossible_masks())
         ]
         self._theta = np.empty(0)
-        # The identifiable part of theta: less a constant for each clique, and bounded.
+        # The part of theta in the model: less a constant for each clique, and bounded.
         self._potentials = np.empty(0)
         self._beliefs: Beliefs | None = None
         self._calibrated = prior.model(total).network.calibrated
@@ -453,6 +455,7 @@ class _Misfit:
             target = beliefs.factor(self.targets, number)
             ascending(target.table, target.axes)[...] = one.answer
             beliefs.factor(self.ridges, number).table[...] = one.ridge(total)
+        self._margins = SharedMargins(beliefs, self.ridges)
 
     def constants(self, theta: Table) -> Table:
         """Return the best constant to add to each clique's potentials: none changes the model.
@@ -469,11 +472,12 @@ class _Misfit:
         return np.repeat(constants, self._cells)
 
     def of(self, theta: Table) -> tuple[float, Table]:
-        """Return the value and its gradient."""
+        """Return the value and its gradient, after the best exchange of what cliques share."""
         gradient = self.ridges * theta - self.targets
         # Squares keep digits that products of large potentials lose.
         squares = np.square(gradient) - np.square(self.targets)
-        return float(squares @ (0.5 / self.ridges)), gradient
+        value = float(squares @ (0.5 / self.ridges))
+        return value - self._margins.agree(gradient), gradient
 
 
 class _Tilt:
@@ -500,20 +504,17 @@ class _Tilt:
         self._centres, self._shift = np.repeat(means, cells), float(means.sum())
 
     def bounded(self, theta: Table) -> Table:
-        """Return the nearest potentials within the bounds, which `at` holds them to.
+        """Return the nearest potentials within the bound, which `at` holds them to.
 
-        Beyond a bound the sum would not grow with a potential, and a fit would gain by it.
+        Beyond it the sum would not grow with a potential, and a fit would gain by it.
         """
-        nearest: Table = np.clip(
-            theta, self._centres - LARGEST_POTENTIAL, self._centres + LARGEST_POTENTIAL
-        )
+        nearest: Table = np.minimum(theta, self._centres + LARGEST_POTENTIAL)
         return nearest
 
     def outwards(self, theta: Table, slope: Table) -> npt.NDArray[np.bool_]:
-        """Return where descent from potentials would leave the bounds."""
-        offset = theta - self._centres
-        left: npt.NDArray[np.bool_] = offset * slope < 0.0
-        return left & (np.abs(offset) > LARGEST_POTENTIAL - AT_BOUND)
+        """Return where descent from potentials would leave the bound."""
+        left: npt.NDArray[np.bool_] = slope < 0.0
+        return left & (theta - self._centres > LARGEST_POTENTIAL - AT_BOUND)
 
     def at(self, theta: Table) -> tuple[float, Table]:
         """Return the logarithm of the sum of the tilted prior, and its marginals."""
