@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks.paid_domains import asked, run
+from benchmarks.paid_domains import asked, by_jam_dagster, by_opendp, read, run, selected
 from jam_dagster.tables import Domain
 
 DOMAIN = Domain.from_sizes({"a": 3, "b": 60, "c": 2})
@@ -28,3 +30,27 @@ def test_a_bought_domain_costs_accuracy() -> None:
     assert known["error"] < bought["error"] < 1.0
     assert (known["bins"], bought["other"]) == (0, 0.0)
     assert bought["bins"] > 10
+
+
+def test_a_table_of_two_parts_is_read_whole(tmp_path: Path) -> None:
+    folder = tmp_path / "paper" / "salary"
+    folder.mkdir(parents=True)
+    (folder / "domain.json").write_text('{"a": 3, "b": 2}')
+    (folder / "priv.csv").write_text("b,a\n1,2\n0,1\n")
+    (folder / "pub.csv").write_text("b,a\n1,0\n")
+    table, domain = read(tmp_path, "salary")
+    assert domain.sizes == {"a": 3, "b": 2}
+    assert table.to_dict("list") == {"a": [2, 1, 0], "b": [1, 0, 1]}
+
+
+def test_ways_to_select_publish_frequent_values() -> None:
+    """Noise is exact: counts are 20 times each threshold, or 1, which is published as rarely as
+    delta says."""
+    columns = [{"often": 50_000, "once": 1}, {"x": 40_000, "y": 40_000}]
+    frequent = [{"often"}, {"x", "y"}]
+    assert by_jam_dagster(columns, 1.0) == frequent
+    for gaussian in (True, False):
+        assert by_opendp(columns, 1.0, gaussian=gaussian) == frequent
+    row = selected(columns, 1.0, "jam_dagster", "")
+    assert row["cells"] == 3.0
+    assert row["other"] == pytest.approx(1e-5, abs=1e-5)
