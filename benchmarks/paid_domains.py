@@ -138,7 +138,7 @@ def by_opendp(columns: list[Counts], epsilon: float, *, gaussian: bool) -> list[
             one = dp.c.make_zCDP_to_approxDP(make(scale / parts**0.5, 10**6))
             return float(one.map((1, 1.0, 1.0))[0].epsilon(DELTA / 2))
 
-        scale = dp.binary_search(lambda one: spent(one) <= epsilon, bounds=(1e-2, 1e5))
+        scale = dp.binary_search(lambda one: spent(one) <= epsilon, bounds=(0.2 * parts**0.5, 1e5))
         moved: Any = (1, 1.0, 1.0)
         delta = DELTA / 2 / parts
     else:
