@@ -72,7 +72,7 @@ CASES = (
         "booleans as words",
         {"values": ["yes", "no"]},
         "varchar",
-        (("yes", 0), ("no", 1), ("YES", 0), ("y", REFUSED)),
+        (("yes", 0), ("no", 1), ("YES", 0), ("t", 0), ("0.0", 1), ("maybe", REFUSED)),
     ),
     Cells(
         "whole numbers",

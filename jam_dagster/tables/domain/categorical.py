@@ -35,6 +35,7 @@ from jam_dagster.tables.domain.values import (
     kind_of,
     plain_value,
     spelled,
+    spelled_truth,
     text_of,
     truth_of,
     truths_of,
@@ -160,11 +161,10 @@ class CategoricalAttribute(Attribute):
         return {value: code for code, value in self._not_texts if isinstance(value, bool)}
 
     @cached_property
-    def _spelled_truths(self) -> dict[str, int]:
-        """The codes of two texts of booleans, in lower case, and of True and False; else none."""
+    def _spelled_truths(self) -> dict[bool, int]:
+        """The codes of false and true, if these are the two values and there is no `other`."""
         truths = truths_of(self.values) if self.other is None else {}
-        codes = {text.lower(): self._codes[text] for text in truths.values()}
-        return codes | {str(truth).lower(): self._codes[text] for truth, text in truths.items()}
+        return {truth: self._codes[text] for truth, text in truths.items()}
 
     @property
     def _not_texts(self) -> list[tuple[int, Value]]:
@@ -180,8 +180,8 @@ class CategoricalAttribute(Attribute):
 
         A value is listed if its text is (see `text_of`). A listed number or boolean also matches
         equal values and texts, such as 1.5 and ``"1.50"``, or True and ``"TRUE"``. If a domain
-        lists two texts of booleans, such as yes and no, and nothing else, booleans match them too,
-        and so do texts in another case. With `alike`, texts that look alike match.
+        lists a boolean's two values and nothing else, in any spelling, every other one matches
+        them too (see `spelled_truth`). With `alike`, texts that look alike match.
         """
         code = self._codes.get(text_of(value))
         if code is None and self.alike:
@@ -193,7 +193,8 @@ class CategoricalAttribute(Attribute):
             truth = truth_of(value)
             code = None if truth is None else self._truths.get(truth)
         if code is None and self._spelled_truths:
-            code = self._spelled_truths.get(text_of(value).lower())
+            truth = spelled_truth(value)
+            code = None if truth is None else self._spelled_truths[truth]
         return self.other_code if code is None else code
 
     @property
@@ -264,18 +265,10 @@ class CategoricalAttribute(Attribute):
             codes[(codes < 0) & ~null] = self.unreadable_code
         outside = (codes < 0) & ~null
         if outside.any():
-            remedy = (
-                "add it to the attribute's values, declare a value as `other`, or correct the"
-                " source"
-            )
-            if all(isinstance(value, bool) for value in self.values):
-                remedy = (
-                    "the domain lists booleans; if the table holds yes and no, list these in"
-                    f" quotes, else {remedy}"
-                )
             raise OutsideDomainError(
                 f"attribute {self.name!r}: the table holds a value that is not in the domain"
-                f"{examples(column, outside)}: {remedy}"
+                f"{examples(column, outside)}: add it to the attribute's values, declare a value"
+                " as `other`, or correct the source"
             )
         return codes, null
 

@@ -109,6 +109,13 @@ def truth_of(value: object) -> bool | None:
     return bool(value) if isinstance(value, bool | np.bool_) else None
 
 
+def spelled_truth(value: object) -> bool | None:
+    """Return the boolean of a value in any spelling (``Y``, ``no``, ``1.0``), or None."""
+    number = exact_number(value)
+    text = text_of(value if number is None else number)
+    return _SPELLED_TRUTHS.get(spelled(text).lower())
+
+
 def truths_of(values: Sequence[Value]) -> dict[bool, str]:
     """Return the texts of the false and the true value if there are just two, else nothing.
 
@@ -133,6 +140,8 @@ _TRUTHS = {
     for text in (str(truth), str(truth).lower(), str(truth).upper())
 }
 
+
+_SPELLED_TRUTHS = {text: bool(truth) for pair in SPELLED for truth, text in enumerate(pair)}
 
 _SIGNS = tuple("=+-@\uff1d\uff0b\uff0d\uff20")
 _DROPPED = '"\ufeff'

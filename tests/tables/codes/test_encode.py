@@ -149,10 +149,11 @@ def test_every_kind_of_missing_value_is_null(column):
     assert codes(attribute, column) == [0, 1]
 
 
-def test_booleans_are_not_numbers():
+def test_booleans_are_numbers_only_where_nothing_else_is_listed():
     mixed = pd.Series([True, 1, "True", False], dtype=object)
+    assert codes(CategoricalAttribute("a", (True, False)), mixed) == [0, 0, 0, 1]
     with pytest.raises(PrivateValuesError):
-        codes(CategoricalAttribute("a", (True, False)), mixed)
+        codes(CategoricalAttribute("a", (True, False, "x"), dtype="object"), mixed)
     assert codes(CategoricalAttribute("a", (True, False, 1)), mixed) == [0, 2, 0, 1]
     for booleans in (pd.Series([True, False]), pd.Series([True, False], dtype="boolean")):
         with pytest.raises(DomainError, match="dtype bool"):
@@ -180,7 +181,7 @@ INTEGER = NumericAttribute("n", (0, 10), integer=True)
     [
         (CategoricalAttribute("a", ("x",)), ["x", "y"], OutsideDomainError, "declare a value as"),
         (CategoricalAttribute("a", ("x",)), ["x", None], OutsideDomainError, "nullable"),
-        (CategoricalAttribute("a", (True, False)), ["yes"], OutsideDomainError, "in quotes"),
+        (CategoricalAttribute("a", (True, False)), ["maybe"], OutsideDomainError, "in the domain"),
         (CategoricalAttribute("a", (1, 2)), [np.inf], OutsideDomainError, "not in the domain"),
         (INTEGER, [11], OutsideDomainError, "outside: clip"),
         (INTEGER, [np.inf], OutsideDomainError, "outside: clip"),

@@ -173,3 +173,18 @@ def test_a_text_is_first_itself_and_then_the_number_or_boolean_it_writes(value, 
     # Among texts, only the same text is the same.
     texts = CategoricalAttribute("a", ("1", "2.5", "True", "01"))
     assert texts.code_of("1.0") is texts.code_of("TRUE") is None
+
+
+@pytest.mark.parametrize("values", [(True, False), (1, 0), (1.0, 0.0), ("t", "f"), ("Yes", "No")])
+def test_two_values_of_a_boolean_take_every_spelling_of_one(values):
+    attribute = CategoricalAttribute("a", values)
+    for true, false in (
+        *((True, False), (np.True_, np.False_), ("TRUE", "false"), ("T", "f"), ("y", "N")),
+        *(("yes", "NO"), (" on", "off "), (1, 0), (1.0, np.int8(0)), ("1", "0"), ("1.0", "0.00")),
+        (Decimal("1.0"), Decimal("-0")),
+    ):
+        assert (attribute.code_of(true), attribute.code_of(false)) == (0, 1), (true, false)
+    assert attribute.code_of("2") is attribute.code_of("") is attribute.code_of("truth") is None
+    # Other values next to them have meanings of their own.
+    assert CategoricalAttribute("a", (*values, 2.0), dtype="object").code_of("on") is None
+    assert CategoricalAttribute("a", values, other=values[0]).code_of("on") == 0

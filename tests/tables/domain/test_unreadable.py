@@ -36,7 +36,7 @@ ENTRIES: dict[str, tuple[dict[str, Any], list[object], list[object]]] = {
         ["03/31/2024", "soon"],
     ),
     "categories": ({"values": ["a", "b"]}, ["a", "b"], ["c", "", 7]),
-    "booleans": ({"values": [True, False]}, ["TRUE", False], ["perhaps", "1"]),
+    "booleans": ({"values": [True, False]}, ["TRUE", False], ["perhaps", "2"]),
     "codes": ({"prefix": 3, "weights": {"E11.9": 6, "I10": 4}}, ["E11.8", "I10"], ["Z99", ""]),
 }
 KINDS = pytest.mark.parametrize(("entry", "known", "wrong"), ENTRIES.values(), ids=ENTRIES)

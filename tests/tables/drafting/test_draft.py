@@ -527,7 +527,7 @@ def test_booleans_keep_the_spelling_of_the_table():
     assert attribute.values == ("No", "Yes")
     assert (attribute.other, attribute.unreadable) == (None, "missing")
     assert [attribute.code_of(one) for one in ("YES", "yes", True, "FALSE")] == [1, 1, 1, 0]
-    assert [attribute.code_of(one) for one in ("y", 1, "other")] == [None] * 3
+    assert [attribute.code_of(one) for one in ("other", 2, None, "", "-1")] == [None] * 5
     assert draft(["yes", "Yes", "no"]).other == "other"
     assert draft(["Y", "N"]).code_of(np.True_) == 1
 
