@@ -22,6 +22,7 @@ from jam_dagster.evaluation.utility import Classifier
 from jam_dagster.mechanisms.loops.rows import finished
 from jam_dagster.models.base import Model
 from jam_dagster.models.row_search import search_rows
+from jam_dagster.models.tilted.corrected import with_moments
 from jam_dagster.models.tilted.prior import PublicPrior
 from jam_dagster.tables import EncodedTable
 from jam_dagster.trials.runs import Run
@@ -37,7 +38,7 @@ def tables(
 ) -> dict[str, EncodedTable]:
     """Return the rows to learn from, by name."""
     private = split.private
-    prior = PublicPrior.of(split.domain, public).model(private.records)
+    prior = with_moments(PublicPrior.of(split.domain, public).model(private.records))
     models: dict[str, Model] = {"public_prior": prior}
     workload = Run(split.name, MECHANISMS[0]).marginals(split.domain)
     for name in MECHANISMS:

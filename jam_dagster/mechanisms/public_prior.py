@@ -11,6 +11,8 @@ from typing import ClassVar
 
 from jam_dagster.mechanisms.base import Mechanism, PublicUse, public_of
 from jam_dagster.mechanisms.context import Context
+from jam_dagster.mechanisms.loops.moments import corrected
+from jam_dagster.models.tilted.corrected import CorrectedModel
 from jam_dagster.models.tilted.model import TiltedModel
 from jam_dagster.models.tilted.prior import PublicPrior
 from jam_dagster.tables import Domain, Workload
@@ -45,6 +47,7 @@ class PublicPriorAlone(Mechanism):
     def check(self, domain: Domain, workload: Workload, rho: float) -> None:
         """Accept any domain and budget."""
 
-    def draw(self, ctx: Context) -> TiltedModel:
+    def draw(self, ctx: Context) -> TiltedModel | CorrectedModel:
         """Return the prior, over the number of records, without a round."""
-        return PublicPrior.of(ctx.domain, public_of(self, ctx.public)).model(ctx.records)
+        prior = PublicPrior.of(ctx.domain, public_of(self, ctx.public))
+        return corrected(ctx, prior.model(ctx.records))

@@ -27,6 +27,7 @@ from jam_dagster.mechanisms.base import (
 from jam_dagster.mechanisms.context import SMALLEST_RHO, Context
 from jam_dagster.mechanisms.loops.expected_gain import Margins, expected_gain, strengths_of
 from jam_dagster.mechanisms.loops.graphical import size_limit_setting
+from jam_dagster.mechanisms.loops.moments import corrected
 from jam_dagster.mechanisms.loops.settings import MOST_ITERATIONS, setting
 from jam_dagster.mechanisms.loops.single_attributes import ExpectedAttributes, SingleAttributes
 from jam_dagster.mechanisms.loops.transcript import (
@@ -37,6 +38,7 @@ from jam_dagster.mechanisms.loops.transcript import (
 from jam_dagster.models.graphical.junction_tree import BYTES_PER_CELL, MEGABYTE, mask_of
 from jam_dagster.models.graphical.tractability import TractabilityFilter
 from jam_dagster.models.measurement import Measurement
+from jam_dagster.models.tilted.corrected import CorrectedModel
 from jam_dagster.models.tilted.fit import TiltFit
 from jam_dagster.models.tilted.model import TiltedModel
 from jam_dagster.models.tilted.prior import PublicPrior
@@ -175,7 +177,7 @@ class Tilt(Mechanism):
                 "attribute."
             )
 
-    def draw(self, ctx: Context) -> TiltedModel:
+    def draw(self, ctx: Context) -> TiltedModel | CorrectedModel:
         """Make rounds while they teach anything; see `_Run`.
 
         With the uniform prior, single attributes are measured before; see `SingleAttributes`.
@@ -187,7 +189,7 @@ class Tilt(Mechanism):
                 run.single(index)
             else:
                 run.round()
-        return run.fitted.released
+        return corrected(ctx, run.fitted.released)
 
 
 def _shares(workload: Workload) -> int:

@@ -26,6 +26,7 @@ from jam_dagster.evaluation.utility import utility
 from jam_dagster.evaluation.workload_error import MEANS_STEP
 from jam_dagster.mechanisms import Round
 from jam_dagster.mechanisms.loops.rows import release_rows, sample_rows, with_chunks, with_search
+from jam_dagster.models.tilted.corrected import with_moments
 from jam_dagster.models.tilted.prior import PublicPrior
 from jam_dagster.privacy.accounting import rho_within, units_down
 from jam_dagster.privacy.shares import DOMAIN, EVALUATION, MECHANISM
@@ -737,7 +738,7 @@ def prior_rows(run: ReleaseRun, public: MarginalSource) -> MarginalSource:
     They are searched as the run's rows are. A table in chunks is not made: the model answers.
     """
     transcript = run.transcript
-    model = PublicPrior.of(run.model.domain, public).model(transcript.records)
+    model = with_moments(PublicPrior.of(run.model.domain, public).model(transcript.records))
     return model if transcript.chunk_rows is not None else sample_rows(model, transcript)
 
 

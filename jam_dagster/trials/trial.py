@@ -30,6 +30,7 @@ from jam_dagster.evaluation.utility import Classifier, can_classify
 from jam_dagster.evaluation.workload_error import table_errors
 from jam_dagster.mechanisms.loops.rows import finished
 from jam_dagster.models.row_search import search_rows
+from jam_dagster.models.tilted.corrected import with_moments
 from jam_dagster.models.tilted.prior import PublicPrior
 from jam_dagster.tables import EncodedTable, MarginalSource, Workload
 from jam_dagster.tables.codes.marginals import marginal_blocks
@@ -186,7 +187,7 @@ def _baseline(run: Run, split: Split) -> Row:
 def _prior_rows(run: Run, split: Split, public: EncodedTable, workload: Workload) -> EncodedTable:
     """Return the rows that the public prior gives, searched as a release's are."""
     records, rng = split.private.records, np.random.default_rng(run.seed or 0)
-    model = PublicPrior.of(split.domain, public).model(records)
+    model = with_moments(PublicPrior.of(split.domain, public).model(records))
     drawn = model.sample(min(records, MOST_SAMPLED), rng)
     if run.searches(split.domain, records):
         drawn = search_rows(model, drawn, workload, rng).table

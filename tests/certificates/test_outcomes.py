@@ -357,7 +357,8 @@ def test_that_nothing_was_chosen_is_an_outcome() -> None:
     assert compare_outcomes(paid, entries, transcript, None, "").faults == ()
     assert compare_outcomes(paid, entries, transcript, None, "ab").faults == (ANOTHER_RUN,)
     assert compare_outcomes(paid, entries[1:], transcript, None, "").faults == (ANOTHER_RUN,)
-    assert len(derived) == len(transcript.decisions) > 0
+    followed_up = len(transcript.decisions) + len(transcript.solutions)
+    assert len(derived) == followed_up > len(transcript.decisions) > 0
     swapped = [*entries[:-1], replace(entries[-1], digest="0" * 64)]
     (fault,) = compare_outcomes(paid, swapped, transcript, None, "").faults
     assert fault.startswith(f"the outcome of {transcript.calls[-1].step} is not the one")

@@ -17,10 +17,11 @@ from jam_dagster.models.bayesian.model import BayesianNetwork
 from jam_dagster.models.measured_answers import MeasuredAnswers
 from jam_dagster.models.mixture.model import ProductMixture
 from jam_dagster.models.storage import KINDS, MOST_TIMES_PACKED, MOST_UNPACKED, read_arrays
+from jam_dagster.models.tilted.corrected import with_moments
 from jam_dagster.models.tilted.model import TiltedModel
 from jam_dagster.models.weighted.model import WeightedTable
 from jam_dagster.models.weighted.support import Support
-from jam_dagster.tables import Domain
+from jam_dagster.tables import Domain, EncodedTable
 
 DOMAIN = Domain.from_sizes({"a": 2, "b": 3})
 RNG = np.random.default_rng(0)
@@ -42,6 +43,15 @@ EXAMPLES: dict[str, Model] = {
         DOMAIN, 6.0, tuple(RNG.dirichlet(np.ones(size), 4) for size in DOMAIN.shape)
     ),
 }
+
+A = np.arange(20) % 2
+EXAMPLES["corrected"] = with_moments(
+    TiltedModel(
+        FittedModel(DOMAIN, 6.0, {("a",): np.zeros(2), ("b",): np.zeros(3)}),
+        WeightedTable(Support(EncodedTable(DOMAIN, (A, 2 * A))), 6.0, np.zeros(20)),
+        0.25,
+    )
+)
 
 every_kind = pytest.mark.parametrize("kind", KINDS)
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from jam_dagster.mechanisms.context import Context
-from jam_dagster.models.tilted.corrected import CorrectedModel
+from jam_dagster.models.tilted.corrected import POOL_SEED, CorrectedModel
 from jam_dagster.models.tilted.model import TiltedModel
 from jam_dagster.models.tilted.moments import Moments
 
 STEP = "moments"
 """The name of the step, of which a run has one."""
-
-POOL_SEED = 0
-"""The seed of the pool: a constant, since the pool is of the model alone."""
 
 
 def corrected(ctx: Context, model: TiltedModel) -> TiltedModel | CorrectedModel:

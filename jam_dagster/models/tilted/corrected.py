@@ -18,11 +18,26 @@ from jam_dagster.models.tilted.model import TiltedModel
 from jam_dagster.models.tilted.moments import Moments
 from jam_dagster.tables import Clique, Domain, EncodedTable
 
-OFFERED = 3
-"""Rows of the model from which each row is drawn by weight."""
+POOL_SEED = 0
+"""The seed of the pool: a constant, since the pool is of the model alone."""
+
+OFFERED = 3.0
+"""Most rows of the model from which each row is drawn by weight."""
+
+SELDOM = 0.99
+"""The part of the pool whose weights are below the largest of which no row comes twice."""
+
+CHUNK = 100_000
+"""The most rows that are drawn at a time, so that memory does not grow with those offered."""
 
 CAPPED = 0.9999
 """The part of the pool whose weights are below the largest that a row may have."""
+
+
+def with_moments(model: TiltedModel) -> TiltedModel | CorrectedModel:
+    """Return a model with its public records' correlations, or as it is if nothing tilts it."""
+    found = Moments(model, POOL_SEED).solve()
+    return CorrectedModel(model, POOL_SEED, found) if found.any() else model
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +91,14 @@ class CorrectedModel(StoredModel):
         return self.base.largest_table(names)
 
     @cached_property
+    def _offered(self) -> float:
+        """The rows of the model from which each row is drawn: 1 if all have the same weight."""
+        weights, _ = self._weights
+        largest = float(np.quantile(weights, SELDOM)) * weights.size
+        # In tenths, since another machine's last digits decide nothing.
+        return min(math.ceil(10.0 * largest) / 10.0, OFFERED)
+
+    @cached_property
     def _weights(self) -> tuple[npt.NDArray[np.float64], float]:
         """The weights of the pool's rows, which sum to one, and the largest log weight of a row."""
         logs = self.moments.log_weights(self.solution, self.moments.pool)
@@ -107,7 +130,13 @@ class CorrectedModel(StoredModel):
     def sample(self, rows: int, rng: np.random.Generator) -> EncodedTable:
         """Sample a table: rows of the model, drawn in even strata of their weights."""
         check_rows(rows)
-        offered = self.base.sample(OFFERED * rows, rng)
+        chunks = [
+            self._drawn(min(CHUNK, rows - start), rng).columns for start in range(0, rows, CHUNK)
+        ]
+        return EncodedTable(self.domain, tuple(map(np.concatenate, zip(*chunks, strict=True))))
+
+    def _drawn(self, rows: int, rng: np.random.Generator) -> EncodedTable:
+        offered = self.base.sample(math.ceil(self._offered * rows), rng)
         _, most = self._weights
         logs = np.minimum(self.moments.log_weights(self.solution, offered), most)
         summed = np.cumsum(np.exp(logs - most))

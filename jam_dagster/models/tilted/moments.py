@@ -9,11 +9,10 @@ a pool of the model's rows, theta and one potential u for each value minimize
 
 within bounds. q are the pool's shares of each value, which stay. t is the pool's own moment, moved
 towards that of the records by what is beyond `DOUBT` standard errors of so many records as they are
-worth; within a measured clique it stays, for private knowledge is better. The strength r is that of
-the empirical Bayes estimate, one for all moments: 1 / (mean of squared standard errors - 1). If
-that mean is hardly above one, all differences may be chance, and nothing is tilted.
-
-No mechanism tilts its models so yet: the mark for rows of wrong public tables is not measured.
+worth. Pairs within a measured clique are not among them, for private knowledge is better: they
+follow the others. The strength r is that of the empirical Bayes estimate, one for all moments:
+1 / (mean of squared standard errors - 1). If that mean is hardly above one, all differences may be
+chance, and nothing is tilted.
 
 The model alone decides all of it, so it costs nothing. A solution is an array of whole numbers. Its
 verification minimizes nothing: it evaluates one gradient.
@@ -22,7 +21,7 @@ verification minimizes nothing: it evaluates one gradient.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
@@ -33,7 +32,7 @@ import numpy.typing as npt
 from jam_dagster.models.tilted.descent import minimize
 from jam_dagster.models.tilted.model import TiltedModel
 from jam_dagster.models.tilted.prior import LARGEST_SHARE
-from jam_dagster.tables import Attribute, Domain, EncodedTable
+from jam_dagster.tables import Attribute, Clique, Domain, EncodedTable
 from jam_dagster.tables.domain.order import TWO, codes_in_order, numbers_in_order
 
 Floats = npt.NDArray[np.float64]
@@ -55,9 +54,6 @@ LARGEST_LEVEL = 3.0
 LEVEL = 1e-4
 """The strength by which potentials of single values are held, since one a column is free."""
 
-KEPT = 0.01
-"""The strength of moments that stay."""
-
 DOUBT = 2.0
 """Standard errors that a moment of the records may be off without moving the model."""
 
@@ -68,8 +64,12 @@ each other, so it is often above one by chance."""
 LEFT = 4.0
 """The power with which records are worth less where TILT had to leave them."""
 
-UNIT = 1e-6
-"""The unit of a solution's whole numbers."""
+SLACK = 0.1
+"""By how much that excess, the largest gradient over `REACHED` and the part that stays effective
+may be worse where a solution is verified: another machine's pool may be of other rows."""
+
+UNIT = 1e-9
+"""The unit of a solution's whole numbers: where theta is held most, rounding keeps the gradient."""
 
 REACHED = 0.02
 """The largest gradient of a solution; five times the sampling error of a moment of the pool."""
@@ -80,10 +80,13 @@ LEAST_EFFECTIVE = 0.5
 WEAKENED = tuple(10.0**power for power in range(8))
 """How much more strongly theta is held if a solution is out of bounds, or would leave less."""
 
-EVALUATIONS = 150
+EVALUATIONS = 100
 """Most evaluations of a solution."""
 
-SETTLED = 1e-8
+TRIED = 5
+"""Evaluations after which a search ends that leaves too little of the pool: few get it back."""
+
+SETTLED = 1e-6
 """A solution ends when a step lowers the objective by no more than this."""
 
 
@@ -99,17 +102,26 @@ class Scores:
     pairs: npt.NDArray[np.intp]
 
     @classmethod
-    def of(cls, domain: Domain, shares: list[Floats]) -> Self:
-        """Return the scores under the shares of each attribute's values."""
+    def of(cls, domain: Domain, shares: list[Floats], measured: Sequence[Clique] = ()) -> Self:
+        """Return the scores under the shares of each attribute's values.
+
+        Pairs within a measured clique do not count.
+        """
         columns, kinds = [], []
         for position, (attribute, share) in enumerate(zip(domain.attributes, shares, strict=True)):
             for kind, scores in _scores_of(attribute, share):
                 columns.append((position, scores))
                 kinds.append(kind)
+        known = {
+            pair
+            for clique in measured
+            for pair in itertools.combinations(sorted(domain.positions[one] for one in clique), 2)
+        }
         pairs = [
             (one, other)
             for one, other in itertools.combinations(range(len(columns)), 2)
-            if columns[one][0] != columns[other][0]
+            if (pair := (columns[one][0], columns[other][0])) not in known
+            and len({*pair}) == TWO
             and len({kinds[one], kinds[other]} - {"either"}) <= 1
         ]
         return cls(tuple(columns), np.array(pairs, dtype=np.intp).reshape(-1, 2))
@@ -126,7 +138,7 @@ class Scores:
         summed = np.zeros((len(self.columns),) * 2)
         for start, end in _blocks(table.records):
             rows = self.of_rows(table, start, end)
-            summed += (rows * weights[start:end, None]).T @ rows
+            summed += _products(rows, weights[start:end])
         return self._of_pairs(summed)
 
     def _of_pairs(self, summed: Floats) -> Floats:
@@ -154,6 +166,13 @@ def _scores_of(attribute: Attribute, share: Floats) -> Iterator[tuple[str, Float
             yield kind, scores
 
 
+def _products(rows: Floats, weights: Floats) -> Floats:
+    """Return the weighted sums of products of columns, by one matrix alone: half the time."""
+    rooted = rows * np.sqrt(weights)[:, None]
+    made: Floats = rooted.T @ rooted
+    return made
+
+
 def _point(found: Whole) -> Floats:
     """Return theta and the potentials of a solution."""
     made: Floats = UNIT * found[1:].astype(np.float64)
@@ -163,6 +182,14 @@ def _point(found: Whole) -> Floats:
 def _blocks(records: int) -> Iterator[tuple[int, int]]:
     for start in range(0, records, BLOCK):
         yield start, min(start + BLOCK, records)
+
+
+class _TooFarError(Exception):
+    """A search is at a point that leaves too little of the pool."""
+
+    def __init__(self, point: Floats) -> None:
+        super().__init__()
+        self.point = point
 
 
 class Moments:
@@ -181,17 +208,17 @@ class Moments:
         How many records the public ones are worth: ``1 / sum w^2``, times the power `LEFT` of how
         far TILT had to leave them, the odds of their share to those before any measurement. A model
         that was fitted to single attributes alone is not tilted: no pair has shown it right.
-    strength
-        r; infinite where nothing is tilted.
+    excess
+        By how much the mean squared standard error of moments is above one; r is its inverse.
     """
 
     def __init__(self, model: TiltedModel, seed: int) -> None:
         self.domain, self.seed = model.domain, seed
-        self.trusted, self.strength = 0.0, np.inf
+        self.trusted, self.excess = 0.0, -1.0
         singles = [(name,) for name in self.domain.names]
         answers = model.marginals(singles)
         shares = [answers[single] / model.total for single in singles]
-        self.scores = Scores.of(self.domain, shares)
+        self.scores = Scores.of(self.domain, shares, model.cliques)
         sizes = self.domain.shape
         self._starts = np.concatenate([[0], np.cumsum(sizes)])
         self.size = len(self.scores.pairs) + int(self._starts[-1])
@@ -201,7 +228,8 @@ class Moments:
         odds = model.share / (1.0 - model.share) if model.share < 1.0 else np.inf
         trust = min(1.0, odds * (1.0 - LARGEST_SHARE) / LARGEST_SHARE) ** LEFT
         self.trusted = trust / float(np.square(weights).sum())
-        if model.cliques and max(map(len, model.cliques)) < TWO:
+        # Records that are worth less than one say nothing.
+        if self.trusted < 1.0 or (model.cliques and max(map(len, model.cliques)) < TWO):
             return
         self.pool = model.sample(POOL, np.random.default_rng(seed))
         even = np.full(POOL, 1.0 / POOL)
@@ -211,37 +239,32 @@ class Moments:
         self._spread = np.sqrt(np.maximum(squares - means**2, 1e-4))
         recorded = self.scores.moments(model.rows.support.table, weights)
         apart = (recorded - means) / self._spread
-        names = [self.domain.names[position] for position, _ in self.scores.columns]
-        self._stays = np.array(
-            [
-                any({names[one], names[other]} <= set(clique) for clique in model.cliques)
-                for one, other in self.scores.pairs
-            ]
-        )
         # The network alone is further away than the whole model.
-        error = max(1.0 - model.share, LARGEST_SHARE) / np.sqrt(self.trusted)
-        free = ~self._stays
-        excess = float(np.square(apart[free] / error).mean()) - 1.0 if free.any() else 0.0
-        if excess <= LEAST_EXCESS:
-            return
+        of_records = max(1.0 - model.share, LARGEST_SHARE) / np.sqrt(self.trusted)
+        error = float(np.hypot(of_records, POOL**-0.5))
+        self.excess = float(np.square(apart / error).mean()) - 1.0
         moved = np.sign(apart) * np.maximum(np.abs(apart) - DOUBT * error, 0.0)
-        self.targets = means / self._spread + np.where(free, moved, 0.0)
-        self.strength = 1.0 / excess
+        self.targets = means / self._spread + moved
 
     def solve(self) -> Whole:
-        """Return the power of `WEAKENED`, theta and the potentials in millionths."""
-        for power in range(len(WEAKENED) if np.isfinite(self.strength) else 0):
+        """Return the power of `WEAKENED`, theta and the potentials, in units."""
+        for power in range(len(WEAKENED) if self.excess > LEAST_EXCESS else 0):
             found = np.concatenate([[power], self._minimized(WEAKENED[power])]).astype(np.int64)
-            if not self.fault(found):
+            if not self._fault(found, slack=0.0):
                 return found
         return np.zeros(1 + self.size, dtype=np.int64)
 
     def fault(self, found: Whole) -> str:
         """Return the fault of a solution; empty if it has none."""
+        return self._fault(found, SLACK)
+
+    def _fault(self, found: Whole, slack: float) -> str:
         if found.shape != (1 + self.size,) or found.dtype != np.int64:
             return "has another size than its model's moments"
-        if not np.isfinite(self.strength):
+        if self.excess <= LEAST_EXCESS - slack:
             return "tilts a model that nothing should" if found.any() else ""
+        if not found.any() and self.excess <= LEAST_EXCESS + slack:
+            return ""
         if not 0 <= found[0] < len(WEAKENED):
             return "is held by no strength"
         point = _point(found)
@@ -249,9 +272,10 @@ class Moments:
         if (np.abs(point) > bounds).any():
             return "is out of its bounds"
         _, gradient, effective = self._objective(point, WEAKENED[int(found[0])])
-        if not np.abs(gradient).max() <= REACHED:
+        if not np.abs(gradient).max() <= REACHED * (1.0 + slack):
             return "does not reach the moments"
-        return "" if effective >= LEAST_EFFECTIVE else "leaves too little of the model's rows"
+        little = effective < LEAST_EFFECTIVE - slack
+        return "leaves too little of the model's rows" if little else ""
 
     def log_weights(self, found: Whole, table: EncodedTable) -> Floats:
         """Return the logarithms of the weights that a solution gives rows, shape ``(rows,)``."""
@@ -269,17 +293,33 @@ class Moments:
         return made
 
     def _minimized(self, weakened: float) -> Floats:
-        """Return the point, in millionths, at which the gradient vanishes; it may be too far."""
+        """Return the point, in units, at which the gradient vanishes; it may be too far."""
+        # All coordinates have the same curvature where the search begins.
+        of_theta = np.full(len(self.scores.pairs), 1.0 + self._ridge(weakened))
+        of_levels = self._shares * (1.0 - self._shares) + LEVEL
+        scale = 1.0 / np.sqrt(np.concatenate([of_theta, of_levels]))
+
+        evaluated = itertools.count(1)
 
         def objective(point: Floats) -> tuple[float, Floats]:
-            value, gradient, _ = self._objective(point, weakened)
-            return value, gradient
+            value, gradient, effective = self._objective(scale * point, weakened)
+            if next(evaluated) >= TRIED and effective < LEAST_EFFECTIVE:
+                raise _TooFarError(scale * point)
+            return value, scale * gradient
 
         start = np.zeros(self.size)
-        found, _ = minimize(objective, start, evaluations=EVALUATIONS, tolerance=SETTLED)
+        try:
+            found, _ = minimize(objective, start, evaluations=EVALUATIONS, tolerance=SETTLED)
+            found = scale * found
+        except _TooFarError as error:
+            found = error.point
         limits = 1.0 + self._bounds
         rounded: Floats = np.rint(np.clip(found, -limits, limits) / UNIT)
         return rounded
+
+    def _ridge(self, weakened: float) -> float:
+        """Return how strongly theta is held."""
+        return weakened / max(self.excess, LEAST_EXCESS)
 
     def _objective(self, point: Floats, weakened: float) -> tuple[float, Floats, float]:
         """Return the value, its gradient, and the part of the pool that stays effective."""
@@ -295,12 +335,12 @@ class Moments:
                 top, total, squares = most, total * smaller, squares * smaller**2
             weights = np.exp(logs - top)
             total, squares = total + weights.sum(), squares + np.square(weights).sum()
-            products += (rows * weights[:, None]).T @ rows
+            products += _products(rows, weights)
             singles += self._singles(weights, start, end)
         moments = self.scores._of_pairs(products) / total / self._spread
-        ridge = np.where(self._stays, KEPT, self.strength * weakened)
+        ridge = self._ridge(weakened)
         value = top + np.log(total / POOL) - theta @ self.targets - levels @ self._shares
-        value += 0.5 * float(ridge @ theta**2) + 0.5 * LEVEL * float(levels @ levels)
+        value += 0.5 * ridge * float(theta @ theta) + 0.5 * LEVEL * float(levels @ levels)
         of_theta = moments - self.targets + ridge * theta
         of_levels = singles / total - self._shares + LEVEL * levels
         gradient = np.concatenate([of_theta, of_levels])
