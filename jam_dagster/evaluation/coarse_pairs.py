@@ -215,40 +215,35 @@ class CoarsePairs:
             for row in found.tolist()
         ]
 
-    def lost(
-        self, synthetic: MarginalSource, public: MarginalSource, measured: Collection[Clique]
-    ) -> list[str]:
+    def lost(self, synthetic: MarginalSource, public: MarginalSource) -> list[str]:
         """Return the pairs that are related in a public table, and hardly in a synthetic one.
 
-        A relation is the L1 distance of a pair from the product of its margins. It counts if it is
-        `RELATED` beyond the chance of the public records, and is lost if the synthetic one is below
-        half of it.
+        A relation is the L1 distance of a pair from the product of its margins, less what chance
+        may make of the public records. It counts if it is above `RELATED`, and is lost if the
+        synthetic one is below half of it, whether the pair was measured or not.
 
         Parameters
         ----------
         synthetic, public
             The tables.
-        measured
-            The cliques that were measured privately: their relations are as they were measured.
 
         Returns
         -------
         list of str
             The names joined by " x ", the strongest relation first.
         """
-        wanted = [
-            pair
-            for pair in self.pairs
-            if is_known(public, pair) and not any(set(pair) <= set(one) for one in measured)
-        ]
+        wanted = [pair for pair in self.pairs if is_known(public, pair)]
         found: dict[str, float] = {}
         for counted in marginal_blocks(public, wanted):
             pairs = tuple(counted)
             theirs = self._coarse(pairs, counted, public.records)
             ours = self._coarse(pairs, synthetic.marginals(pairs), max(1, synthetic.records))
             product, kept = (_product(one) for one in (theirs, ours))
-            # The mean distance that chance alone makes of independent attributes.
-            chance = np.sqrt(2.0 * product / (np.pi * public.records)).sum(axis=(1, 2))
+            # The distance that chance alone makes of independent attributes: its mean, and two of
+            # its deviations.
+            variances = product / public.records
+            chance = np.sqrt(2.0 / np.pi * variances).sum(axis=(1, 2))
+            chance += 2.0 * np.sqrt((1.0 - 2.0 / np.pi) * variances.sum(axis=(1, 2)))
             relation = np.abs(theirs - product).sum(axis=(1, 2)) - chance
             lost = (relation > RELATED) & (np.abs(ours - kept).sum(axis=(1, 2)) < relation / 2)
             found |= {" x ".join(pairs[at]): float(relation[at]) for at in np.flatnonzero(lost)}

@@ -176,7 +176,7 @@ def verdict_of(
     apart
         How far the synthetic table is from the public one, which bounds how far their errors are.
     lost
-        Pairs that are related in the public table, and neither measured nor in the synthetic one.
+        Pairs that are related in the public table, and hardly in the synthetic one.
     measured
         The marginals of two attributes or more that were measured privately, of a release that
         names no purpose; None: it names one, or they may not be shown.

@@ -270,9 +270,7 @@ class MadeRelease:
             return None, []
         pairs = CoarsePairs.of(domain, counts, left_out)
         (apart,) = pairs.apart(counts, [public], raked=True)
-        measurements = self.run.transcript.measurements
-        measured = [one.clique for one in measurements if one.source == "private"]
-        return apart, pairs.lost(counts, public, measured)
+        return apart, pairs.lost(counts, public)
 
 
 def _named(public: MarginalSource | None) -> str:
