@@ -132,7 +132,7 @@ def render_report(
         attributes=[_described(attribute) for attribute in domain.attributes],
         impossible=[one.describe(domain) for one in domain.impossible],
         constraints=described(domain, domain.constraints),
-        repairs=described(domain, domain.repairs),
+        repairs=_repairs(domain),
         derived=[f"{one.name}: {one.described}" for one in domain.plan if one.sources],
         rounds=report_figures.round_figures(transcript),
         rounds_text=rounds_text(transcript),
@@ -237,6 +237,18 @@ def _children_rows(synthetic: MarginalSource) -> int | None:
         return None
     counts = synthetic.marginal((children.link.table,))
     return int(np.arange(len(counts)) @ counts)
+
+
+def _repairs(domain: Domain) -> list[str]:
+    """Return what synthetic rows are repaired to keep, those of both tables."""
+    if (two := domain.children) is None:
+        return described(domain, domain.repairs)
+    table = two.link.table
+    return [
+        *described(two.roots, two.roots.repairs),
+        *(f"{table}: {line}" for line in described(two.domain, two.domain.repairs)),
+        *(one.describe(two.both) for one in two.rules),
+    ]
 
 
 def _guarantee(facts: ReportFacts, neighbours: Neighbours, children: str) -> dict[str, Any]:

@@ -20,11 +20,13 @@ from jam_dagster.evaluation.released_marginals import (
     one_way_agreement,
     released_marginal,
 )
+from jam_dagster.tables.domain.binned import BinnedAttribute
 from jam_dagster.tables.domain.constraints import Constraint, Order
 from jam_dagster.tables.domain.derived import PlannedColumn, broken_rows
 from jam_dagster.tables.domain.impossible import ImpossibleCombination
 from jam_dagster.tables.domain.totals import Total
 from jam_dagster.tables.domain.unique import Unique
+from jam_dagster.tables.domain.within_roots import RootRule
 from jam_dagster.tables.sources.table_file import TableFile
 
 if TYPE_CHECKING:
@@ -182,6 +184,30 @@ class CheckedTable:
             same = (found == made).fillna(False).to_numpy(dtype=bool)
             return ~(same | (found.isna() & made.isna()).to_numpy())
         return None
+
+    def broken_by_children(self, rule: RootRule) -> Any:
+        """Return which children break what holds within a root, None if it cannot be checked."""
+        two, children = self.domain.children, self.children
+        if two is None or children is None:
+            return None
+        every = set(children.columns[~children.columns.duplicated(keep=False)])
+        if isinstance(rule, Unique):
+            return rule.repeated(children) if set(rule.attributes) <= every else None
+        _, keys, owners = self.keys
+        places = pd.Index(keys).get_indexer(owners)
+        numbers = []
+        for name in rule.attributes:
+            attribute, own = two.both.attribute(name), two.both.child(name)
+            if (name if own is None else own) not in (self.once if own is None else every):
+                return None
+            assert isinstance(attribute, BinnedAttribute)  # noqa: S101  # as orders are checked
+            if own is not None:
+                numbers.append(attribute.checked_numbers(children[own]))
+            else:
+                given = attribute.checked_numbers(self.synthetic[name])
+                numbers.append(np.where(places < 0, np.nan, given[places]))
+        low, high = numbers
+        return ~np.isnan(low) & ~np.isnan(high) & ~rule.holds(low, high)
 
     def broken(
         self, rule: ImpossibleCombination | Constraint | Unique | PlannedColumn | Total

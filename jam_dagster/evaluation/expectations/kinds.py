@@ -365,6 +365,32 @@ class _Totals(_Kept):
         return pd.DataFrame(known, index=table.synthetic.index)
 
 
+class _WithinRoots(_Kept):
+    """How many children break what holds within their root."""
+
+    name, heading, suite = "within_roots", "Rules within a root", "within_roots"
+
+    @classmethod
+    def of_table(cls, domain: Domain) -> Iterator[ExpectationSpec]:
+        if (two := domain.children) is None:
+            return
+        for index, one in enumerate(two.rules):
+            words = f"Every row keeps a rule: {one.describe(two.both)}."
+            name, columns = f"{cls.name}_{index + 1}", ", ".join(one.attributes)
+            yield ExpectationSpec(name, words, False, cls.name, columns, two.link.table)
+
+    @classmethod
+    def frame(cls, table: CheckedTable) -> pd.DataFrame:
+        """Return for each child and rule whether the child breaks it."""
+        two, children = table.domain.children, table.children
+        rules = two.rules if two else ()
+        broken = {
+            f"{cls.name}_{at + 1}": table.broken_by_children(one) for at, one in enumerate(rules)
+        }
+        known = {name: rows for name, rows in broken.items() if rows is not None}
+        return pd.DataFrame(known, index=None if children is None else children.index)
+
+
 class _Marginal(Expectation):
     """The distribution of an attribute agrees with its released measurement."""
 
@@ -522,6 +548,7 @@ EXPECTATION_KINDS: dict[str, type[Expectation]] = {
             _RootKeys,
             _ChildKeys,
             _Totals,
+            _WithinRoots,
             _Marginal,
             _Fit,
         ),
@@ -567,8 +594,9 @@ def names_of_children(domain: Domain) -> list[ExpectationSpec]:
 
 
 def names_of_keys(domain: Domain) -> list[ExpectationSpec]:
-    """List the expectations of the keys of two tables, and of totals."""
-    return [spec for kind in (_RootKeys, _ChildKeys, _Totals) for spec in kind.of_table(domain)]
+    """List the expectations of the keys of two tables, of totals, and of rules within a root."""
+    kinds = (_RootKeys, _ChildKeys, _Totals, _WithinRoots)
+    return [spec for kind in kinds for spec in kind.of_table(domain)]
 
 
 def _names_of_one(domain: Domain) -> list[ExpectationSpec]:

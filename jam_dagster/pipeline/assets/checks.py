@@ -64,8 +64,9 @@ def _checks_of(graph: ReleaseGraph, name: str) -> Sequence[CheckGroup]:
         if known is not None and known.children is not None and name == CHILDREN:
             own = known.children.domain
         rules = own is None or bool(own.rules)
-        if known is not None and known.children is not None and name != CHILDREN:
-            rules = rules or bool(known.children.totals)
+        if known is not None and known.children is not None:
+            two = known.children
+            rules = rules or bool(two.rules if name == CHILDREN else two.totals)
         groups = [one for one in GROUPS if one != RULES or rules]
         if name == CHILDREN:
             groups.remove(MEASURED_MARGINALS)

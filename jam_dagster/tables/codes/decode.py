@@ -11,12 +11,16 @@ from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.codes.unique_rows import draw_unique
 from jam_dagster.tables.codes.within_bins import DrawnNumbers, put_in_order
 from jam_dagster.tables.codes.within_formula import put_by_formula
+from jam_dagster.tables.codes.within_roots import Kin
 from jam_dagster.tables.domain.binned import BinnedAttribute
 from jam_dagster.tables.domain.columns import numbers_of
+from jam_dagster.tables.domain.constraints import sorted_orders
 from jam_dagster.tables.domain.derived import with_derived
 
 
-def decode(encoded: EncodedTable, rng: np.random.Generator, *, before: int = 0) -> pd.DataFrame:
+def decode(
+    encoded: EncodedTable, rng: np.random.Generator, *, before: int = 0, kin: Kin | None = None
+) -> pd.DataFrame:
     """Decode codes to values; ``encode(decode(x)) == x`` unless `x` has unreadable ones.
 
     These are decoded to missing ones.
@@ -34,19 +38,24 @@ def decode(encoded: EncodedTable, rng: np.random.Generator, *, before: int = 0) 
         Draws the numbers within the bins, and random keys.
     before
         Number of rows of the table that come before, by which rows are numbered.
+    kin
+        The roots of the rows, if these are children.
 
     Returns
     -------
     DataFrame of as many rows as there are records, in their order.
     """
     domain = encoded.domain
-    together = {name for one in domain.orders for name in one.attributes}
+    orders, unique = domain.orders, domain.unique
+    if kin is not None:
+        orders, unique = sorted_orders((*orders, *kin.orders)), (*unique, *kin.two.unique)
+    together = {name for one in orders for name in one.attributes}
     together |= {name for one in domain.formulas for name in one.attributes}
     codes_of = dict(zip(domain.names, encoded.columns, strict=True))
     columns: dict[str, pd.Series[Any]] = {}
     drawn: dict[str, DrawnNumbers] = {}
     alone: dict[str, DrawnNumbers] = {}
-    differ = {name for one in domain.unique for name in one.attributes}
+    differ = {name for one in unique for name in one.attributes}
     timed: list[DrawnNumbers] = []
     for attribute in domain.attributes:
         codes = codes_of[attribute.name]
@@ -64,7 +73,7 @@ def decode(encoded: EncodedTable, rng: np.random.Generator, *, before: int = 0) 
             columns[attribute.name] = numbers.column
             if attribute.name in differ:
                 alone[attribute.name] = numbers
-    put_in_order(drawn, domain.orders, rng)
+    put_in_order(drawn if kin is None else {**drawn, **kin.given}, orders, rng)
     for one in domain.formulas:
         put_by_formula(domain, codes_of, one, drawn, rng)
     columns |= {name: numbers.column for name, numbers in drawn.items()}
@@ -74,7 +83,11 @@ def decode(encoded: EncodedTable, rng: np.random.Generator, *, before: int = 0) 
         numbers.points = time.at_hours(numbers.points, hours)
         columns[time.name] = numbers.column
         alone[time.name] = numbers
-    for unique in domain.unique:
-        draw_unique(columns, alone, unique, rng)
+    if kin is not None:
+        columns[kin.two.link.column] = pd.Series(kin.owners)
+    for rule in unique:
+        draw_unique(columns, alone, rule, rng)
+    if kin is not None:
+        del columns[kin.two.link.column]
     made = pd.DataFrame(columns)
     return with_derived(made, domain.plan, list(domain.columns), rng, before, domain.formats)

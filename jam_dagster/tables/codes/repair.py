@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,7 @@ from jam_dagster.tables.codes.alike import alike_rows, most_dependent
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.codes.unique_rows import spread_out
 from jam_dagster.tables.codes.within_formula import fit_formula
+from jam_dagster.tables.codes.within_roots import Family, RuleTables
 from jam_dagster.tables.domain.children import SLOTS
 from jam_dagster.tables.domain.constraints import Order
 from jam_dagster.tables.domain.domain import Children, Clique, Domain
@@ -40,7 +42,7 @@ def repaired(encoded: EncodedTable, rng: np.random.Generator) -> EncodedTable:
     moves to the bin in which the formula has it.
 
     A domain without repairs gives the same records. If a record has children, it keeps the repairs
-    of the root table, and each of its children those of theirs.
+    of the root table, each of its children those of theirs, and both those between them.
     """
     domain = encoded.domain
     if domain.children is not None:
@@ -92,7 +94,36 @@ def _repaired_parts(
         for name, codes in zip(flat, part.columns, strict=True):
             columns[name] = columns[name].copy()
             columns[name][rows] = codes
+    if children.rules:
+        _keep_within(children, columns, [rows for _, _, rows in parts[1:]], rng)
     return EncodedTable(encoded.domain, tuple(columns.values()))
+
+
+def _keep_within(
+    children: Children,
+    columns: dict[str, npt.NDArray[Any]],
+    there: Sequence[npt.NDArray[np.intp]],
+    rng: np.random.Generator,
+) -> None:
+    """Change the codes of two children so that they keep the rules of both tables."""
+    owners = np.concatenate(there)
+    order = np.argsort(owners, kind="stable")
+    slots = [children.link.slot(slot, children.domain.names) for slot in SLOTS]
+    codes = {
+        name: np.concatenate(
+            [columns[one[at]][rows] for one, rows in zip(slots, there, strict=True)]
+        )[order].astype(np.intp)
+        for at, name in enumerate(children.domain.names)
+    }
+    roots = {name: columns[name].astype(np.intp) for name in children.roots.names}
+    family = Family(RuleTables(children), roots, owners[order], codes)
+    made = family.kept(np.ones(len(owners), dtype=bool), rng)
+    for at, name in enumerate(children.domain.names):
+        back = np.empty(len(owners), np.intp)
+        back[order] = made[name]
+        parts = np.split(back, [len(there[0])])
+        for one, rows, part in zip(slots, there, parts, strict=True):
+            columns[one[at]][rows] = part
 
 
 def _repair(

@@ -31,6 +31,7 @@ from jam_dagster.tables.codes.privacy_unit import (
     tickets,
 )
 from jam_dagster.tables.codes.table import EncodedTable, joined
+from jam_dagster.tables.codes.within_roots import Family, Kin, RuleTables, Unfit
 from jam_dagster.tables.domain.children import SLOTS
 from jam_dagster.tables.domain.columns import (
     Batch,
@@ -51,6 +52,7 @@ _POWERS = (0.0, 0.25, 0.5, 0.75, 1.0)
 _LARGEST_TABLE = 2**20
 _LEAST_DONORS = 10
 _ROUNDS = 3
+_UNFIT = 50.0
 
 
 def encode_roots(
@@ -315,7 +317,8 @@ def separated(
     The first two children are those of the row. Each further one is the second child of a random
     root that is like this one in what a second child depends on most: columns of the root, the
     number of its children and its first child. It is one of some
-    candidates, and goes with the other children (see `_further`).
+    candidates, and goes with the other children (see `_further`). If it breaks what holds within a
+    root, a code of it changes.
     """
     children = _children_of(encoded)
     link, names = children.link, children.domain.names
@@ -331,7 +334,16 @@ def separated(
         blocks.append([column[donors] for column in second])
     owner = np.concatenate(owners)
     order = np.argsort(owner, kind="stable")
-    columns = (np.concatenate(parts)[order] for parts in zip(*blocks, strict=True))
+    columns = [np.concatenate(parts)[order] for parts in zip(*blocks, strict=True)]
+    if children.rules and len(owners) > len(SLOTS):
+        further = np.arange(len(owner)) >= len(owners[0]) + len(owners[1])
+        own = {name: column.astype(np.intp) for name, column in zip(names, columns, strict=True)}
+        given = {name: roots.column(name).astype(np.intp) for name in roots.domain.names}
+        columns = [
+            *Family(RuleTables(children), given, owner[order], own)
+            .kept(further[order], rng)
+            .values()
+        ]
     return roots, EncodedTable(children.domain, tuple(columns)), owner[order]
 
 
@@ -343,7 +355,7 @@ def _further(
     A candidate is like a second child of the first one. It is drawn by how much more often than by
     chance its values occur with those of the other children, to a power, and so that each value is
     drawn as often as by chance. The power is the one by which the pairs of all children come
-    closest to those of two.
+    closest to those of two. A candidate that breaks what holds within a root is the last choice.
     """
     link, names = children.link, children.domain.names
     number = encoded.column(link.table).astype(np.intp)
@@ -370,7 +382,8 @@ def _further(
         if size**2 <= _LARGEST_TABLE
     ]
     cells = _cells(encoded, ranked, children)
-    tried = (_chosen(rows, options, chance, pairs, cells, power) for power in _POWERS)
+    unfit = Unfit(encoded, RuleTables(children)) if children.rules else None
+    tried = (_chosen(rows, options, chance, pairs, cells, power, unfit) for power in _POWERS)
     return list(zip(rows, min(tried, key=lambda one: one[0])[1], strict=True))
 
 
@@ -403,6 +416,7 @@ def _chosen(
     pairs: Sequence[_SiblingPairs],
     cells: Sequence[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]],
     power: float,
+    unfit: Unfit | None,
 ) -> tuple[float, list[npt.NDArray[np.intp]]]:
     """Return the distance of all pairs from those of two children, and the chosen rows."""
     larger = rows[0]
@@ -419,6 +433,8 @@ def _chosen(
         for one, lift in zip(pairs, lifts, strict=True):
             for own in (here, *earlier):
                 score += power * lift[one.second[own][:, None], one.second[candidates]]
+        if unfit is not None:
+            score[unfit.rows(here, candidates, earlier)] -= _UNFIT
         if power:
             _keep_shares(score, [group[here][:, None] + own[candidates] for group, own in cells])
         taken = candidates[np.arange(len(here)), (score + by_chance).argmax(axis=1)]
@@ -487,7 +503,9 @@ def decode_two(
     children = _children_of(encoded)
     column = children.link.column
     roots, every, owners = separated(encoded, rng)
-    tables = decode(roots, rng), decode(every, rng)
+    table = decode(roots, rng)
+    kin = Kin.of(children, table, roots, owners) if children.rules else None
+    tables = table, decode(every, rng, kin=kin)
     for one in children.totals:
         found = children.cells_of(one, tables[1], owners, roots.records)
         tables[0][one.name] = found.set_axis(tables[0].index)

@@ -62,9 +62,9 @@ def _moved(
     group = np.ravel_multi_index(tuple(codes[name][rows] for name in others), sizes)
     room_of_group = np.ones(1)
     for name in others:
-        room = _values_in(domain.attribute(name), bool(domain.attribute(name).hour_from))
+        room = values_in(domain.attribute(name), bool(domain.attribute(name).hour_from))
         room_of_group = np.outer(room_of_group, room).ravel()
-    room = _values_in(domain.attribute(mover), bool(domain.attribute(mover).hour_from))
+    room = values_in(domain.attribute(mover), bool(domain.attribute(mover).hour_from))
     room[list(domain.attribute(mover).missing_codes)] = 0
     # Rows in an order by chance, of which the first of a cell stay.
     shuffled = rng.permutation(len(rows))
@@ -95,7 +95,7 @@ def _moved(
     return moved
 
 
-def _values_in(attribute: Attribute, by_day: bool) -> npt.NDArray[np.float64]:
+def values_in(attribute: Attribute, by_day: bool) -> npt.NDArray[np.float64]:
     """Return how many different values each code can be decoded to, shape (codes,)."""
     values = np.ones(attribute.size)
     if isinstance(attribute, BinnedAttribute):

@@ -109,7 +109,7 @@ class Order:
     def text(self) -> str:
         """The order as a domain file has it."""
         sign = "<" if self.strict else "<="
-        return f"{column_text(self.lower)} {sign} {column_text(self.higher)}"
+        return f"{_written(self.lower)} {sign} {_written(self.higher)}"
 
     def checked(self, domain: OrderedAttributes) -> Order:
         """Return it as it is, or raise DomainError where its attributes cannot be compared."""
@@ -512,10 +512,19 @@ def _order(text: str) -> Order:
     )
 
 
+def _written(name: str) -> str:
+    """Return a name of an order, a child's after that of its table."""
+    table, dot, column = name.partition(".")
+    plain = dot and (column_text(table), column_text(column)) == (table, column)
+    return name if plain else column_text(name)
+
+
 def _name(node: ast.expr) -> str | None:
     match node:
         case ast.Name(id=name):
             return name
+        case ast.Attribute(value=ast.Name(id=table), attr=name):
+            return f"{table}.{name}"
         case ast.Call(
             func=ast.Name(id="col"), args=[ast.Constant(value=str() as name)], keywords=[]
         ):

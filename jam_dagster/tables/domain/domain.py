@@ -59,6 +59,7 @@ from jam_dagster.tables.domain.impossible import ImpossibleCombination, conditio
 from jam_dagster.tables.domain.text_dtype import dtype_of
 from jam_dagster.tables.domain.totals import Total
 from jam_dagster.tables.domain.unique import Unique
+from jam_dagster.tables.domain.within_roots import BothTables, RootRule
 
 Clique = tuple[str, ...]
 """Names of attributes, in the order of the domain."""
@@ -384,7 +385,13 @@ class Domain:
             ),
         )
 
-    def with_children(self, link: Link, children: Domain, totals: Iterable[Total] = ()) -> Domain:
+    def with_children(
+        self,
+        link: Link,
+        children: Domain,
+        totals: Iterable[Total] = (),
+        rules: Iterable[RootRule] = (),
+    ) -> Domain:
         """Return the domain of this table's rows, each with its children's number and two of them.
 
         Parameters
@@ -395,6 +402,8 @@ class Domain:
             The domain of the children's table. No child of a row breaks its constraints.
         totals
             Derived columns of this table that follow from the rows of a root's children.
+        rules
+            What holds between the children of a root, or between a root and each of them.
 
         Raises
         ------
@@ -425,7 +434,7 @@ class Domain:
             (*self.impossible, *impossible_children(link, children.attributes, masks)),
             "private" if children.restricted else self.identified_from,
             constraints=self.constraints,
-            children=Children(link, self, children, tuple(totals)),
+            children=Children(link, self, children, tuple(totals), tuple(rules)),
         )
 
     def buy(self, measure: Measure) -> Domain:
@@ -466,9 +475,11 @@ class Domain:
         if self.children is not None:
             # Their rows are decoded by the domains of their tables.
             totals = [[one.name, one.expression] for one in self.children.totals]
+            rules = [one.content for one in self.children.rules]
             content["tables"] = [
                 *(self.children.roots.digest, self.children.domain.digest),
                 *([totals] if totals else []),
+                *([rules] if rules else []),
             ]
         if self.asked is not None:
             values = {name: [most, *public] for name, (most, public) in self.asked.values.items()}
@@ -538,6 +549,8 @@ class Domain:
         """Return the content of the domain file (see `from_dict`)."""
         if self.children is not None:
             roots = self.children.roots.to_dict() | {"identified_from": self.identified_from}
+            if across := self.children.across:
+                roots["repairs"] = [*roots.get("repairs", []), *constraints_to(self, across)]
             return roots | {"children": self.children.to_dict()}
         content: dict[str, Any] = {
             "identified_from": self.identified_from,
@@ -636,8 +649,22 @@ class Children:
     roots: Domain
     domain: Domain
     totals: tuple[Total, ...] = ()
+    rules: tuple[RootRule, ...] = ()
 
     def __post_init__(self) -> None:
+        # Orders first, as a domain file has them.
+        rules = tuple(map(self.both.checked, self.rules))
+        rules = tuple(sorted(rules, key=lambda one: isinstance(one, Unique)))
+        object.__setattr__(self, "rules", rules)
+        # A circle is found at once.
+        sorted_orders((*self.domain.orders, *self.across))
+        for order in self.across:
+            pair = map(self.both.attribute, order.attributes)
+            if (cells := math.prod(one.size for one in pair)) > _MAX_IMPOSSIBLE_CELLS:
+                raise DomainError(
+                    f"the order {order.text} spans {cells:,} cells, more than"
+                    f" {_MAX_IMPOSSIBLE_CELLS:,}: use fewer bins"
+                )
         derived = {one.name: one for one in self.roots.derived}
         for one in self.totals:
             own = derived.get(one.name)
@@ -652,6 +679,21 @@ class Children:
                     f" {self.link.table!r}: correct it"
                 )
             self.cells_of(one, pd.DataFrame({}), np.empty(0, np.intp), 0)
+
+    @property
+    def both(self) -> BothTables:
+        """The attributes of both tables, a child's by the name of its table and its own."""
+        return BothTables(self.link, self.roots, self.domain)
+
+    @property
+    def unique(self) -> tuple[Unique, ...]:
+        """The rules by which the children of a root differ."""
+        return tuple(one for one in self.rules if isinstance(one, Unique))
+
+    @property
+    def across(self) -> tuple[Order, ...]:
+        """The orders between a root and each of its children."""
+        return tuple(one for one in self.rules if isinstance(one, Order))
 
     def cells_of(
         self, one: Total, children: pd.DataFrame, owners: npt.NDArray[np.intp], roots: int
@@ -670,4 +712,9 @@ class Children:
         content.pop("identified_from")
         totals = {one.name: one.expression for one in self.totals}
         own = {"totals": totals} if totals else {}
+        if self.unique:
+            content["repairs"] = [
+                *content.get("repairs", []),
+                *constraints_to(self.domain, self.unique),
+            ]
         return {self.link.table: {**self.link.to_dict(), **own, **content}}

@@ -60,7 +60,7 @@ The papers' form, ``{"age": 32, "sex": 2}``, means integer codes 0 to size - 1.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -88,7 +88,7 @@ from jam_dagster.tables.domain.bought import (
 )
 from jam_dagster.tables.domain.categorical import CategoricalAttribute
 from jam_dagster.tables.domain.children import linked_in
-from jam_dagster.tables.domain.constraints import constraints_from
+from jam_dagster.tables.domain.constraints import Repair, constraints_from
 from jam_dagster.tables.domain.derived import DerivedColumn
 from jam_dagster.tables.domain.impossible import (
     impossible_from,
@@ -98,6 +98,8 @@ from jam_dagster.tables.domain.numeric import NumericAttribute
 from jam_dagster.tables.domain.prefixes import PrefixAttribute
 from jam_dagster.tables.domain.times import TimeAttribute
 from jam_dagster.tables.domain.totals import totals_from
+from jam_dagster.tables.domain.unique import Unique
+from jam_dagster.tables.domain.within_roots import RootRule, among_siblings, between_tables
 
 _DOMAIN_KEYS = (
     *("attributes", "impossible", "constraints", "repairs"),
@@ -146,6 +148,16 @@ def domain_from_dict(content: Mapping[str, Any], domain_class: Any) -> Any:
     derived = tuple(_derived(str(name), entry) for name, entry in written.items())
     plain = domain_class(attributes, derived=derived)
     order = as_list("the domain", "columns", content.get("columns") or [])
+    repairs: Sequence[Repair] = constraints_from(plain, "repairs", content.get("repairs"))
+    rules: list[RootRule] = []
+    link, child = linked_in(content["children"]) if content.get("children") else (None, {})
+    if link is not None:
+        repairs, rules = between_tables(repairs, link, plain.names)
+        own, of_roots = among_siblings(child.get("repairs"), link)
+        if of_roots:
+            child["repairs"] = own
+            found = constraints_from(plain, "repairs", of_roots)
+            rules += [one for one in found if isinstance(one, Unique)]
     domain = domain_class(
         attributes,
         impossible_from(plain, content.get("impossible")),
@@ -153,15 +165,14 @@ def domain_from_dict(content: Mapping[str, Any], domain_class: Any) -> Any:
         derived,
         tuple(as_text("the domain", "each of 'columns'", name) for name in order),
         constraints_from(plain, "constraints", content.get("constraints")),
-        constraints_from(plain, "repairs", content.get("repairs")),
+        tuple(repairs),
         asked=asked,
     )
-    if not content.get("children"):
+    if link is None:
         return domain
-    link, child = linked_in(content["children"])
     totals = totals_from(f"children.{link.table}.totals", child.pop("totals", {}))
     child["identified_from"] = domain.identified_from
-    return domain.with_children(link, domain_from_dict(child, domain_class), totals)
+    return domain.with_children(link, domain_from_dict(child, domain_class), totals, rules)
 
 
 def _asked(

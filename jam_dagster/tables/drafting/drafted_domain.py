@@ -116,8 +116,18 @@ class DraftedDomain:
                 _printable(line) + self._could_break(*alike)
                 for line, alike in described_alike(domain, domain.repairs)
             ],
+            "Rules that a root and its synthetic children keep, as all public ones do:": (
+                self._within_roots
+            ),
         }
         return "\n".join("\n  ".join([head, *rows]) for head, rows in parts.items() if rows)
+
+    @property
+    def _within_roots(self) -> list[str]:
+        """A line on each rule of both tables."""
+        if (two := self.domain.children) is None:
+            return []
+        return [_printable(one.describe(two.both)) + self._could_break(one) for one in two.rules]
 
     @property
     def _could_be_broken(self) -> list[str]:
@@ -130,6 +140,7 @@ class DraftedDomain:
             for line, alike in described_alike(domain, domain.repairs)
         ]
         said = [f"{line}{count}" for line, rule in rules if (count := self._could_break(*rule))]
+        said += self._within_roots
         return ["Rules of the public table, which synthetic rows keep:", *said] if said else []
 
     def _counted(self, entries: Mapping[str, Entry | None]) -> list[str]:

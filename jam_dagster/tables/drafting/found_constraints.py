@@ -44,18 +44,24 @@ from jam_dagster.tables.drafting.value_columns import (
     looked_at,
 )
 
+LEAST_RULED = 1000
+"""The least number of rows of a table of which a rule is proposed."""
+
+LEAST_REPEATED = 50
+"""How many rows unrelated columns would repeat, at least, that are unique."""
+
+MOST_UNIQUE = 3
+"""The largest number of keys that are proposed."""
+
 # A row in twenty would break it by chance, and so would as many rows as rule chance out.
 _LEAST_SHARE = 0.05
-_LEAST_ROWS = 1000
 _LEAST_EXPECTED = 10
 _SAMPLE = 5000
 _MOST_COLUMNS = 60
 _MOST_PAIRED = 2**14
 _MOST_FOUND = 10
 _MOST_DISTANCES = 12
-_MOST_UNIQUE = 3
 _MOST_UNLISTED = 0.05
-_LEAST_REPEATED = 50
 
 _LEAST_ELSEWHERE = 0.2
 """Least share of the rows in which a column is never missing, by the values of another."""
@@ -79,7 +85,7 @@ def found_constraints(table: pd.DataFrame, encoded: EncodedTable) -> dict[Repair
         and one.null_code is not None
         and not np.isin(encoded.column(one.name), one.missing_codes).any()
     ]
-    orders = _orders(table, encoded.domain.binned)
+    orders = found_orders(table, encoded.domain.binned)
     ordered = {name for one in orders for name in one.attributes}
     # Cells are filled first, then fitted to others.
     found: dict[Repair, int] = dict.fromkeys(never, encoded.records)
@@ -99,7 +105,13 @@ def _missing_by_chance(encoded: EncodedTable, one: MissingWhere) -> int:
     return int(missing.sum() * (1 - there.mean()))
 
 
-def _orders(table: pd.DataFrame, attributes: Sequence[BinnedAttribute]) -> dict[Repair, int]:
+def found_orders(
+    table: pd.DataFrame, attributes: Sequence[BinnedAttribute], far: Collection[str] = ()
+) -> dict[Repair, int]:
+    """Return orders of a table's columns, with the rows that unrelated ones would break.
+
+    If there are `far` columns, an order is between one of these and another one.
+    """
     kinds: dict[tuple[str, ...], list[BinnedAttribute]] = {}
     for one in attributes:
         if one.hour_from is None:
@@ -111,6 +123,8 @@ def _orders(table: pd.DataFrame, attributes: Sequence[BinnedAttribute]) -> dict[
         first_rows = {one.name: one.numbers_in(table[one.name].iloc[rows]) for one in some}
         every: dict[str, npt.NDArray[np.float64]] = {}
         for pair in combinations(some, 2):
+            if far and sum(one.name in far for one in pair) != 1:
+                continue
             for low, high in (pair, pair[::-1]):
                 few = first_rows[low.name] > first_rows[high.name]
                 if low.size * high.size > _MOST_PAIRED or few.any():
@@ -164,7 +178,7 @@ def _kept_apart(
 def _share_above(lower: npt.NDArray[np.float64], higher: npt.NDArray[np.float64]) -> float:
     """Return how often a number is above one of any other row; 0 where rows are too few."""
     known = ~np.isnan(lower) & ~np.isnan(higher)
-    if known.sum() < _LEAST_ROWS:
+    if known.sum() < LEAST_RULED:
         return 0.0
     above = np.searchsorted(np.sort(higher[known]), lower[known], side="left")
     return float(above.mean() / known.sum())
@@ -184,7 +198,7 @@ def _combinations(encoded: EncodedTable) -> dict[Repair, int]:
         if _absent(pair, [column[rows] for column in columns], 0)[1] < _LEAST_SHARE:
             continue
         absent, share = _absent(pair, columns, _LEAST_EXPECTED)
-        if share >= _LEAST_SHARE and encoded.records >= _LEAST_ROWS:
+        if share >= _LEAST_SHARE and encoded.records >= LEAST_RULED:
             found.append((share, _listed(pair, absent)))
     found.sort(key=lambda one: -one[0])
     return {one: int(share * encoded.records) for share, one in found[:_MOST_FOUND]}
@@ -335,10 +349,32 @@ def _unique(table: pd.DataFrame, encoded: EncodedTable) -> dict[Repair, int]:
 
     Unrelated columns would repeat many pairs. Only columns count of which rows have listed values.
     """
-    if encoded.records < _LEAST_ROWS:
+    if encoded.records < LEAST_RULED:
         return {}
-    keys: dict[str, npt.NDArray[np.int64]] = {}
-    alike: dict[str, float] = {}
+    keys = keys_of(table, encoded)
+    found: list[tuple[float, Repair]] = []
+    for first, second in combinations(keys, 2):
+        expected = len(table) ** 2 / 2 * keys[first][1] * keys[second][1]
+        if expected < LEAST_REPEATED:
+            continue
+        codes = np.stack([keys[first][0], keys[second][0]], axis=1)
+        for some in (codes[_sampled(len(codes))], codes):
+            if repeated_rows(list(some.T)).any():
+                break
+        else:
+            found.append((expected, Unique((first, second))))
+    found.sort(key=lambda one: -one[0])
+    return {one: int(min(rows, encoded.records)) for rows, one in found[:MOST_UNIQUE]}
+
+
+def keys_of(
+    table: pd.DataFrame, encoded: EncodedTable
+) -> dict[str, tuple[npt.NDArray[np.int64], float]]:
+    """Return numbers of the values, and how alike two rows are, of columns that may be in a key.
+
+    Most rows of such a column have a listed value, some have the same, and half are known.
+    """
+    keys: dict[str, tuple[npt.NDArray[np.int64], float]] = {}
     for one in encoded.domain.attributes:
         listed = one.other_code is None
         if not listed and (encoded.column(one.name) == one.other_code).mean() > _MOST_UNLISTED:
@@ -347,21 +383,8 @@ def _unique(table: pd.DataFrame, encoded: EncodedTable) -> dict[Repair, int]:
         counts = np.bincount(codes[codes >= 0]).astype(np.float64)
         known = counts.sum()
         if known > _LEAST_KNOWN * len(codes) and len(counts) < (1 - _LEAST_SHARE) * known:
-            keys[one.name] = codes
-            alike[one.name] = float((counts**2).sum() / known**2)
-    found: list[tuple[float, Repair]] = []
-    for first, second in combinations(keys, 2):
-        expected = len(table) ** 2 / 2 * alike[first] * alike[second]
-        if expected < _LEAST_REPEATED:
-            continue
-        codes = np.stack([keys[first], keys[second]], axis=1)
-        for some in (codes[_sampled(len(codes))], codes):
-            if repeated_rows(list(some.T)).any():
-                break
-        else:
-            found.append((expected, Unique((first, second))))
-    found.sort(key=lambda one: -one[0])
-    return {one: int(min(rows, encoded.records)) for rows, one in found[:_MOST_UNIQUE]}
+            keys[one.name] = codes, float((counts**2).sum() / known**2)
+    return keys
 
 
 def _holds(expression: str, name: str, table: pd.DataFrame) -> bool:

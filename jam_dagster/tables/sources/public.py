@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from jam_dagster.tables.domain.children import Link
+    from jam_dagster.tables.domain.constraints import Repair
     from jam_dagster.tables.domain.totals import Total
     from jam_dagster.tables.drafting.drafted_domain import DraftedDomain, LeftOut
 
@@ -301,6 +302,7 @@ def draft_with_children(
     """
     from jam_dagster.tables.drafting.draft import chosen_columns, draft_table, with_placeholders
     from jam_dagster.tables.drafting.found_totals import found_totals
+    from jam_dagster.tables.drafting.found_within_roots import found_within_roots
 
     if list(frames) != [""]:
         raise InputError("the domain of roots with children is drafted from one public table")
@@ -325,9 +327,15 @@ def draft_with_children(
         later = {one.name for one in totals}
         kept = [name for name in merged.domain.columns if name not in later]
         merged = with_placeholders(draft_table(roots, columns=kept, **options), roots, later)
+    rules = found_within_roots(frames[""], link, merged.domain, child.domain)
+    counted: dict[str | Repair, int] = {
+        **merged.breakable,
+        **{one.name: rows for one, rows in totals.items()},
+        **{one: rows for one, rows in rules.items()},  # noqa: C416  # of a wider type
+    }
     return replace(
         merged,
-        domain=merged.domain.with_children(link, child.domain, totals if left else ()),
+        domain=merged.domain.with_children(link, child.domain, totals if left else (), rules),
         children=child,
-        breakable={**merged.breakable, **{one.name: rows for one, rows in totals.items()}},
+        breakable=counted,
     )
