@@ -54,7 +54,16 @@ CASES = (
         "texts",
         {"values": ["a", "B", "50% or 'x'\\", "é", "rest"], "other": "rest", **NULLABLE},
         "varchar",
-        (("a", 0), ("B", 1), ("50% or 'x'\\", 2), ("é", 3), ("b", 4), (" a", 4), (None, MISSING)),
+        (
+            ("a", 0),
+            ("B", 1),
+            ("50% or 'x'\\", 2),
+            ("é", 3),
+            ("b", 1),
+            (" a", 0),
+            ("c", 4),
+            (None, MISSING),
+        ),
     ),
     Cells(
         "texts without other",

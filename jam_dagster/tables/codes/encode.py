@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from jam_dagster.tables.codes.codebook import Codebook, coded
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.attributes import Attribute, of_rows
 from jam_dagster.tables.domain.children import ChildAttribute
-from jam_dagster.tables.domain.columns import Batch, as_frame, no_rows_of
+from jam_dagster.tables.domain.columns import Batch, alike_columns, as_frame, no_rows_of
 from jam_dagster.tables.domain.domain import Domain
 
 if TYPE_CHECKING:
@@ -74,7 +74,8 @@ def encode(table: pd.DataFrame, domain: Domain, *, private: bool = True) -> Enco
         raise InputError(_NO_ROWS)
     # All columns are checked before any value, so an error that names a column depends on no value.
     with redacted("checking the columns of the private table") if private else nullcontext():
-        columns = [_column(table, attribute, private) for attribute in domain.attributes]
+        names = alike_columns(table.columns, domain.names)
+        columns = [_column(table, one, names, private) for one in domain.attributes]
     with private_values() if private else nullcontext():
         return _encode(columns, domain)
 
@@ -119,6 +120,7 @@ class Codebooks:
     def __init__(self, domain: Domain) -> None:
         self._domain = domain
         self._books = [Codebook(one) for one in domain.attributes]
+        self._names: dict[str, str] = {}
         self._checked: pa.Schema | None = None
 
     def encode(self, batch: pa.RecordBatch) -> EncodedTable:
@@ -126,12 +128,13 @@ class Codebooks:
         if batch.schema != self._checked:
             with redacted("checking the columns of the private table"):
                 empty = no_rows_of(batch)
+                self._names = alike_columns(empty.columns, self._domain.names)
                 for attribute in self._domain.attributes:
-                    _column(empty, attribute, private=True)
+                    _column(empty, attribute, self._names, private=True)
             self._checked = batch.schema
         with private_values():
             codes = (
-                book.encode(batch.column(name))
+                book.encode(batch.column(self._names.get(name, name)))
                 for book, name in zip(self._books, self._domain.names, strict=True)
             )
             table = EncodedTable(self._domain, tuple(codes))
@@ -139,8 +142,10 @@ class Codebooks:
             return table
 
 
-def _column(table: pd.DataFrame, attribute: Attribute, private: bool) -> pd.Series[Any]:
-    name = attribute.name
+def _column(
+    table: pd.DataFrame, attribute: Attribute, names: Mapping[str, str], private: bool
+) -> pd.Series[Any]:
+    name = names.get(attribute.name, attribute.name)
     matches = int((table.columns == name).sum()) if len(table.columns) else 0
     if matches == 0:
         # A private file may lack a header; its first row of values would then be quoted.

@@ -28,11 +28,13 @@ from jam_dagster.tables.domain.values import (
     DTYPES_OF_KIND,
     Mask,
     Value,
+    alone,
     check_dtype,
     exact_number,
     inferred_dtype,
     is_formula,
     kind_of,
+    lookalike,
     plain_value,
     spelled,
     spelled_truth,
@@ -161,6 +163,16 @@ class CategoricalAttribute(Attribute):
         return {value: code for code, value in self._not_texts if isinstance(value, bool)}
 
     @cached_property
+    def _lookalikes(self) -> dict[str, int]:
+        """The codes of the texts that look like no other."""
+        found = alone(text_of(value) for value in self.values)
+        return {key: self._codes[text] for key, text in found.items() if text in self._texts}
+
+    @cached_property
+    def _texts(self) -> set[str]:
+        return {value for value in self.values if isinstance(value, str)}
+
+    @cached_property
     def _spelled_truths(self) -> dict[bool, int]:
         """The codes of false and true, if these are the two values and there is no `other`."""
         truths = truths_of(self.values) if self.other is None else {}
@@ -181,7 +193,8 @@ class CategoricalAttribute(Attribute):
         A value is listed if its text is (see `text_of`). A listed number or boolean also matches
         equal values and texts, such as 1.5 and ``"1.50"``, or True and ``"TRUE"``. If a domain
         lists a boolean's two values and nothing else, in any spelling, every other one matches
-        them too (see `spelled_truth`). With `alike`, texts that look alike match.
+        them too (see `spelled_truth`). A text matches the only listed text that looks like it (see
+        `lookalike`); with `alike`, case counts.
         """
         code = self._codes.get(text_of(value))
         if code is None and self.alike:
@@ -195,6 +208,8 @@ class CategoricalAttribute(Attribute):
         if code is None and self._spelled_truths:
             truth = spelled_truth(value)
             code = None if truth is None else self._spelled_truths[truth]
+        if code is None and isinstance(value, str) and not self.alike:
+            code = self._lookalikes.get(lookalike(value))
         return self.other_code if code is None else code
 
     @property

@@ -10,7 +10,7 @@ by one. `exact_column` and `with_types` look at whole columns and are for public
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from datetime import date, datetime
 from decimal import Decimal
@@ -24,7 +24,13 @@ from jam_dagster.common.deferred import pd
 from jam_dagster.tables.domain.number_format import NumberFormat
 from jam_dagster.tables.domain.text_dtype import text_dtype
 from jam_dagster.tables.domain.units import DATE, DURATION, TIME
-from jam_dagster.tables.domain.values import LARGEST_INTEGER, exact_number, text_of, truth_of
+from jam_dagster.tables.domain.values import (
+    LARGEST_INTEGER,
+    alone,
+    exact_number,
+    text_of,
+    truth_of,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -358,6 +364,23 @@ def no_rows_of(batch: Batch) -> pd.DataFrame:
         for one in batch.schema
     ]
     return frame_of(pa.schema(fields, batch.schema.metadata).empty_table())
+
+
+def alike_columns(columns: Iterable[Any], names: Sequence[str]) -> dict[str, str]:
+    """Return the columns that look like a name that none has, by these names.
+
+    Only one column looks so (see `lookalike`), and no other name does.
+    """
+    found = [one for one in columns if isinstance(one, str)]
+    lacking = set(names) - set(found)
+    if not lacking:
+        return {}
+    by_look = alone(found)
+    return {
+        name: by_look[look]
+        for look, name in alone(names).items()
+        if name in lacking and look in by_look
+    }
 
 
 def column_in(batch: Batch, name: str) -> pd.Series[Any]:

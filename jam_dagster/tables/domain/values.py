@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from numbers import Integral, Real
 from typing import Any, Literal, get_args
@@ -45,6 +45,8 @@ DTYPES_OF_KIND = {
 
 DECIMAL_DTYPE = re.compile(r"decimal128\((\d{1,2}), (\d{1,2})\)\[pyarrow\]", re.ASCII)
 
+_UNSEEN = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]")
+
 SPELLED = (("false", "true"), ("no", "yes"), ("n", "y"), ("f", "t"), ("off", "on"), ("0", "1"))
 
 
@@ -70,6 +72,19 @@ def text_of(value: object) -> str:
 def spelled(text: str) -> str:
     """Return a text in the spelling of all that look alike: in NFC, without outer blanks."""
     return unicodedata.normalize("NFC", text).strip()
+
+
+def lookalike(text: str) -> str:
+    """Return a text without what cannot be seen: forms of Unicode, outer blanks, and case too."""
+    return spelled(_UNSEEN.sub("", text)).casefold()
+
+
+def alone(texts: Iterable[str]) -> dict[str, str]:
+    """Return by `lookalike` the texts that look like no other."""
+    alike: dict[str, list[str]] = {}
+    for text in texts:
+        alike.setdefault(lookalike(text), []).append(text)
+    return {key: found[0] for key, found in alike.items() if len(found) == 1}
 
 
 def _double(value: Any) -> float:

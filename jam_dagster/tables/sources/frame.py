@@ -14,6 +14,7 @@ from jam_dagster.common.deferred import pd
 from jam_dagster.common.redaction import private_values, redacted
 from jam_dagster.errors import SourceError, SpecificationError
 from jam_dagster.tables.domain.columns import (
+    alike_columns,
     cell_text,
     each_value,
     exact_columns,
@@ -158,9 +159,12 @@ class FrameSource(Source):
         A table in memory may be another one in every call.
         """
         table = self.read(private=True)
+        alike = alike_columns(table.columns, names)
         digest, columns = hashlib.sha256(f"{len(table)}\n".encode()), []
         for name in names:
-            texts = pd.Series(each_value(table[name], cell_text, None), dtype=object)
+            texts = pd.Series(
+                each_value(table[alike.get(name, name)], cell_text, None), dtype=object
+            )
             indices, distinct = pd.factorize(texts, sort=True)
             digest.update(json.dumps([name, list(distinct)]).encode())
             codes = (indices + 1).astype(np.min_scalar_type(len(distinct)).newbyteorder("<"))

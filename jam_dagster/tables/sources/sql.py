@@ -236,10 +236,11 @@ class _Opened(Generic[C]):
         return read(self.source.describe(), self.private, asked, self.secrets, place=place)
 
     def columns(self, names: Sequence[str] | None = None) -> list[pa.Field]:
-        """Return those of some columns that the query has, as PostgreSQL declares them."""
+        """Return some columns of the query, as PostgreSQL declares them; all if one is missing."""
         found = self.ask(partial(postgres.schema, query=self.source.query), values=False)
         check_unique(self.source.describe(), found.names, "give each one an alias")
-        return [one for one in found if names is None or one.name in names]
+        wanted = set(found.names) if names is None or {*names} - {*found.names} else {*names}
+        return [one for one in found if one.name in wanted]
 
 
 @contextmanager

@@ -3,6 +3,7 @@ from decimal import Decimal
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ from jam_dagster.tables import (
     decode,
     encode,
 )
+from jam_dagster.tables.codes.encode import each_encoded
 from tests.examples import examples
 
 
@@ -162,9 +164,30 @@ def test_booleans_are_numbers_only_where_nothing_else_is_listed():
         codes(NumericAttribute("n", (0, 1)), pd.Series([True, 0], dtype=object), private=False)
 
 
+def test_a_column_is_the_only_one_whose_name_looks_like_an_attribute():
+    domain = Domain((CategoricalAttribute("Gr\u00f6\u00dfe", ("x", "y")),))
+
+    def coded_in(*names):
+        table = pd.DataFrame([["y"] * len(names)], columns=list(names))
+        batches = [pa.RecordBatch.from_pandas(table)]
+        (by_batch,) = each_encoded(batches, domain)
+        found = encode(table, domain)
+        assert by_batch.columns[0].tolist() == found.columns[0].tolist()
+        return found.columns[0].tolist()
+
+    assert coded_in("Gro\u0308\u00dfe") == coded_in("other", " GR\u00d6SSE\u200b") == [1]
+    with pytest.raises(DomainError, match="no column"):
+        coded_in("gr\u00f6\u00dfe", "GR\u00d6\u00dfE")
+    with pytest.raises(DomainError, match="no column"):
+        coded_in("Grosse")
+    two = Domain(tuple(CategoricalAttribute(name, ("x",)) for name in ("a", "A")))
+    with pytest.raises(DomainError, match="no column 'A'"):
+        encode(pd.DataFrame({"a": ["x"]}), two)
+
+
 def test_other_takes_what_is_not_listed_and_null_stays_null():
     attribute = CategoricalAttribute("a", ("x", "rest"), nullable=True, other="rest")
-    assert codes(attribute, ["x", "y", " x", None, "rest"]) == [0, 1, 1, 2, 1]
+    assert codes(attribute, ["x", "y", " x", None, "rest"]) == [0, 1, 0, 2, 1]
 
 
 def test_extra_columns_and_the_order_of_columns_do_not_matter():

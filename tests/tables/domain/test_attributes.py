@@ -170,9 +170,25 @@ def test_labels_stay_apart_where_edges_are_close():
 def test_a_text_is_first_itself_and_then_the_number_or_boolean_it_writes(value, code):
     attribute = CategoricalAttribute("a", (1, 2.5, True, "01", 10**16), dtype="object")
     assert attribute.code_of(value) == code
-    # Among texts, only the same text is the same.
+    # A text is no number.
     texts = CategoricalAttribute("a", ("1", "2.5", "True", "01"))
-    assert texts.code_of("1.0") is texts.code_of("TRUE") is None
+    assert texts.code_of("1.0") is None
+    assert texts.code_of("TRUE") == 2
+
+
+def test_a_text_is_the_only_one_that_it_looks_like():
+    attribute = CategoricalAttribute("a", ("K\u00f6ln", "z", "Z", "ss", "other", 3), dtype="object")
+    for text in ("Ko\u0308ln", " K\u00f6ln\t", "k\u00f6ln", "KO\u0308LN", "K\u200b\u00f6ln\ufeff"):
+        assert attribute.code_of(text) == 0, text
+    # Two look like one, and each is itself alone.
+    assert [attribute.code_of(text) for text in ("z", "Z", " z")] == [1, 2, None]
+    assert attribute.code_of("\u00df") == 3
+    assert attribute.code_of("Koln") is None
+    with_other = CategoricalAttribute("a", ("x", "rest"), other="rest")
+    assert [with_other.code_of(text) for text in ("X ", "y", "Rest")] == [0, 1, 1]
+    # Values that were bought never match by case.
+    bought = CategoricalAttribute("a", ("x",), alike=True)
+    assert [bought.code_of(text) for text in (" x", "X")] == [0, None]
 
 
 @pytest.mark.parametrize("values", [(True, False), (1, 0), (1.0, 0.0), ("t", "f"), ("Yes", "No")])
