@@ -97,13 +97,49 @@ def test_a_renewing_budget_is_granted_and_shown(run: Run) -> None:
     assert "each month, of which only the largest partition counts" in table
     assert "was spent over its lifetime" in table
     # What is not named stays as it was granted.
-    added = ("--epsilon", 1.5, "--delta", 1e-9)
+    added = ("--epsilon", 1.5, "--reason", "a second year")
     assert run("ledger", "grant", *budget[:4], *added).exit_code == 0
     assert Ledger("l.db").balance("a").policy.partitions == "disjoint"
     assert run("ledger", "grant", *budget, "--partitions", "add", "--ground", "").exit_code == 0
     (one,) = json.loads(run("ledger", "show", "--ledger", "l.db", "--json").stdout)["datasets"]
     assert one["rho_after_another_release"] is None
     assert "too little" in run("ledger", "show", "--ledger", "l.db").stdout
+
+
+def test_a_budget_is_raised_for_a_reason_alone(run: Run) -> None:
+    people = ("ledger", "grant", "--ledger", "l.db", "--dataset", "people")
+    assert "state --epsilon and --delta" in run(*people, "--epsilon", 2).stderr
+    run(*people, "--epsilon", 2, "--delta", 1e-9, "--reason", "policy of 2026")
+    before = Ledger("l.db").balance("people")
+    for more in (("--epsilon", 3), ("--delta", 1e-8), ("--epsilon", 3, "--reason", " ")):
+        refused = run(*people, *more)
+        assert refused.exit_code == 2
+        assert "say why it is raised by --reason" in refused.stderr
+    assert Ledger("l.db").balance("people") == before
+    # Parts that are not named stay, and less needs no reason.
+    assert run(*people, "--approval", "required").exit_code == 0
+    assert run(*people, "--epsilon", 3, "--reason", "board of 12 May").exit_code == 0
+    assert run(*people, "--epsilon", 2.5).exit_code == 0
+    balance = Ledger("l.db").balance("people")
+    assert (balance.epsilon, balance.granted_delta, balance.approval) == (2.5, 1e-9, "required")
+
+
+def test_who_decided_what_when_and_why_is_shown(run: Run) -> None:
+    people = ("ledger", "grant", "--ledger", "l.db", "--dataset", "people")
+    run(*people, "--epsilon", 2, "--delta", 1e-9, "--reason", "policy of 2026")
+    run(*people, "--epsilon", 3, "--reason", "board of 12 May")
+    run(*people, "--approval", "required")
+    Ledger("l.db").approve(ReleaseId("people", "first", "x"), reason="looked at it")
+    shown = " ".join(run("ledger", "show", "--ledger", "l.db").stdout.split())
+    (by,) = {event.by for event in Ledger("l.db").events()}
+    decisions = shown[shown.index("Decisions") : shown.index("The last 4")]
+    assert decisions.count(f" {by} ") == 4
+    for part in ("granted epsilon 2", "raised to", "other terms", "approved", "no reason given"):
+        assert part in decisions
+    for reason in ("policy of 2026", "board of 12 May", "looked at it"):
+        assert reason in decisions
+    # They are shown without other events, too.
+    assert "Decisions" in run("ledger", "show", "--ledger", "l.db", "--last", 0).stdout
 
 
 def test_an_up_to_date_ledger_is_upgraded_for_nothing(run: Run) -> None:

@@ -16,6 +16,7 @@ from jam_dagster.cli.ledger_view import (
     after_in_json,
     attempts_table,
     balance_in_json,
+    decisions_table,
     event_in_json,
     events_table,
     policy_text,
@@ -97,7 +98,8 @@ def show(
 ) -> None:
     """Show what was granted, reserved, spent and is left, and the last events.
 
-    It also shows the rest after one more release of the size of the last.
+    It also shows the rest after one more release of the size of the last, and who granted, raised,
+    approved and withdrew what, when and why.
 
     ```
     jam-dagster ledger show --ledger ledger.db --dataset people
@@ -154,6 +156,8 @@ def show(
     for balance in balances:
         for line in approval_lines(balance, approved[balance.dataset]):
             console.print(line, soft_wrap=True)
+    if (decisions := decisions_table(events)) is not None:
+        console.print(decisions)
     if last and events:
         console.print(events_table(events[-last:], total=len(events)))
 
@@ -168,9 +172,18 @@ def grant(
         ),
     ],
     epsilon: Annotated[
-        float, typer.Option(help="The most that all its releases together may spend.")
-    ],
-    delta: Annotated[float, typer.Option(help="delta of the budget.")],
+        float | None,
+        typer.Option(
+            help="The most that all its releases together may spend.",
+            show_default="what is granted; a first grant needs it",
+        ),
+    ] = None,
+    delta: Annotated[
+        float | None,
+        typer.Option(
+            help="delta of the budget.", show_default="what is granted; a first grant needs it"
+        ),
+    ] = None,
     period: Annotated[
         str | None,
         typer.Option(
@@ -243,7 +256,9 @@ def grant(
             show_default="what is granted, or 0",
         ),
     ] = None,
-    reason: Annotated[str, typer.Option(help="Written in the journal.")] = "",
+    reason: Annotated[
+        str, typer.Option(help="Written in the journal. Needed to raise epsilon or delta.")
+    ] = "",
     as_json: AsJson = False,
 ) -> None:
     r"""Grant a protected dataset its whole budget, or replace the budget that it has.
@@ -262,6 +277,17 @@ def grant(
 
     opened = Ledger(ledger)
     before = opened.balance_if_granted(dataset)
+    if before is not None:
+        epsilon = before.epsilon if epsilon is None else epsilon
+        delta = before.granted_delta if delta is None else delta
+        raised = epsilon > before.epsilon or delta > before.granted_delta
+        if raised and not reason.strip():
+            raise InputError(
+                f"{dataset} has epsilon {before.epsilon:g} at delta {before.granted_delta:g}: say"
+                " why it is raised by --reason, which the journal keeps."
+            )
+    if epsilon is None or delta is None:
+        raise InputError(f"{dataset} has no grant: state --epsilon and --delta.")
     given = {"period": period, "partitions": partitions, "ground": ground, "records": records}
     changed: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     held = Policy() if before is None else before.policy
