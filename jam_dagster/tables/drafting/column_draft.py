@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import date, timedelta
 from decimal import Decimal
 from functools import partial
@@ -388,6 +388,9 @@ def _draft_numeric(
     if not private and len(distinct) == 1 and not gaps and len(values) == len(observed[0]):
         raise _constant(str(distinct[0]) if large else text_of(low))
     integer = max(-low, high) <= LARGEST_INTEGER and bool((values == np.floor(values)).all())
+    few = large and not private and len(distinct) <= KEPT_VALUES
+    if few and all(isinstance(one, int) for one in distinct.tolist()):
+        return _of_codes(name, distinct.tolist())
     if pd.api.types.is_integer_dtype(dtype) and not integer:
         if private or max(abs(low), abs(high)) > LARGEST_EDGE:
             raise DomainError("holds integers too large to be counted in bins, such as keys")
@@ -398,15 +401,12 @@ def _draft_numeric(
         raise DomainError(
             f"holds another integer in each of {len(values):,} rows, such as keys or row numbers"
         )
-    if large and not private and any(one != float(one) for one in distinct):
-        if integer and len(distinct) <= KEPT_VALUES and distinct[-1] < LARGEST_EDGE:
-            known = tuple(map(int, distinct))
-            return CategoricalAttribute(name, known, nullable=True, unreadable="missing")
-        if len(np.unique(values)) < _DISTINGUISHED * len(distinct):
-            raise DomainError(
-                f"holds {len(distinct):,} numbers of so many digits that bins do not distinguish"
-                " them, such as keys: subtract a constant in the source, or make texts of them"
-            )
+    exactly = not large or private or all(one == float(one) for one in distinct)
+    if not exactly and len(np.unique(values)) < _DISTINGUISHED * len(distinct):
+        raise DomainError(
+            f"holds {len(distinct):,} numbers of so many digits that bins do not distinguish"
+            " them, such as keys: subtract a constant in the source, or make texts of them"
+        )
     decimals = None if integer else _decimals(arrays)
     kept = _numeric_dtype(dtype, integer, gaps, gaps or not private)
     if DECIMAL_DTYPE.fullmatch(str(dtype)) and (integer or decimals):
@@ -439,6 +439,18 @@ def _draft_numeric(
     draft = dataclasses.replace(draft, edges=equal_width_edges(low, high, int(width)))
     # A private table gives only bounds, as in the papers.
     return draft if private else _with_own_bins(draft, values)
+
+
+def _of_codes(name: str, known: Sequence[int]) -> CategoricalAttribute:
+    """Return an attribute of a few integers that floats may not distinguish."""
+    for dtype in ("Int64", "UInt64"):
+        limits = np.iinfo(dtype.lower())
+        if limits.min <= known[0] and known[-1] <= limits.max:
+            return CategoricalAttribute(
+                name, tuple(known), nullable=True, unreadable="missing", dtype=dtype
+            )
+    # No column of numbers holds them.
+    return CategoricalAttribute(name, tuple(map(str, known)), nullable=True, unreadable="missing")
 
 
 def _are_keys(name: str, values: npt.NDArray[Any], distinct: npt.NDArray[Any]) -> bool:

@@ -33,6 +33,7 @@ from jam_dagster.tables import (
     wide_attributes,
 )
 from jam_dagster.tables.domain.binned import BinnedAttribute
+from jam_dagster.tables.domain.columns import with_types
 from jam_dagster.tables.drafting.drafted_domain import DraftedDomain
 from tests.examples import examples
 from tests.tiers import first_quick, slow
@@ -395,7 +396,7 @@ LEFT_OUT = [
     ([b"a", b"b"], "holds objects that are neither"),
     ([b"a", "b"], "holds objects that are neither texts nor numbers, mixed with others"),
     ([uuid.UUID(int=1), uuid.UUID(int=2)], "holds objects that are neither"),
-    (np.array([2**64 - 1, 5], dtype="uint64"), "holds integers too large"),
+    (np.array([2**64 - 1 - n for n in range(400)] * 2, dtype="uint64"), "holds integers too large"),
     (pd.Series(["\ud800", "a"], dtype=object), "attribute 'a' lists '"),
 ]
 
@@ -539,6 +540,31 @@ def test_large_integers_stay_apart():
     decoded = decode(encode(table, domain, private=False), np.random.default_rng(0))
     assert decoded["a"].tolist() == known * 9
     assert str(decoded["a"].dtype) == "Int64"
+
+
+@pytest.mark.parametrize(
+    ("known", "dtype"),
+    [
+        ([-(2**63), 2**53, 2**53 + 1, 103241243500726320, 103241243500726324, 2**63 - 1], "Int64"),
+        ([5, 2**64 - 2, 2**64 - 1], "UInt64"),
+        ([2**64, 2**64 + 1], "str"),
+    ],
+)
+def test_few_integers_of_any_size_are_categories_in_every_container(tmp_path, known, dtype):
+    table = pd.DataFrame({"a": known * 9, "b": range(9 * len(known))})
+    tables = [table.astype({"a": str}), table]
+    if dtype != "str":
+        tables.append(table.astype({"a": dtype}))
+        table.to_parquet(tmp_path / "table.parquet")
+        tables.append(pd.read_parquet(tmp_path / "table.parquet"))
+    tables.append(with_types(table.astype({"a": "str"}), ()))
+    for table in tables:
+        domain = draft_domain(table)
+        decoded = decode(encode(tables[1], domain, private=False), np.random.default_rng(0))
+        assert decoded["a"].astype(str).tolist() == [*map(str, known)] * 9
+    assert domain.attribute("a").dtype == dtype
+    # A text as a CSV file has it.
+    assert [domain.attribute("a").code_of(str(one)) for one in known] == [*range(len(known))]
 
 
 def test_large_integers_and_decimals_are_numbers():
