@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -36,6 +35,7 @@ from jam_dagster.privacy import (
     epsilon_from_rho,
     rho_within,
 )
+from jam_dagster.privacy.accounting import describe_factor
 from jam_dagster.privacy.ledger.release_id import canonical_digest, canonical_json
 from jam_dagster.privacy.noise.calls import THRESHOLD
 from jam_dagster.privacy.warnings import configuration_warnings
@@ -426,19 +426,18 @@ def guarantee_of(certificate: Certificate, *, releasable: bool) -> tuple[str, ..
             "nor anything else that it left may leave.",
         )
     asked = certificate.asked
-    factor = f"{math.exp(min(asked.epsilon, 700.0)):.3g}"
     epsilon, delta = figures(asked.epsilon), figures(asked.delta)
     said = [
         f"The release is (epsilon, delta)-differentially private with epsilon = {epsilon} and "
         f"delta = {delta}. {_replaced(certificate)}: nothing that one may look for in "
-        f"the whole release becomes more than {factor} times as likely, plus delta. This holds "
-        "whatever else anybody knows, and whatever is computed from the release later.",
+        f"the whole release becomes more than {describe_factor(asked.epsilon)}, plus delta. This "
+        "holds whatever else anybody knows, and whatever is computed from the release later.",
         "It was accounted for in zero-concentrated differential privacy: the amounts of rho of all "
         "draws add up, and rho is converted once, for the release as a whole.",
-        "An attacker who knows both of these tables, and decides from the release which one it was "
-        "made from, names one of them at most "
-        f"{describe_advantage(asked.budget)} more often if it was that one "
-        "than if it was not (sqrt(rho / 2), by Pinsker's inequality).",
+        "An attacker who knows both of these tables decides from the release whether it was made "
+        "from the first. The share of right alarms less that of false ones is at most "
+        f"{describe_advantage(asked.budget)}, where a coin has 0 and a proof has 100 "
+        "(sqrt(rho / 2), by Pinsker's inequality).",
     ]
     if asked.selections:
         said.append(

@@ -442,6 +442,20 @@ def describe_certainty(budget: Budget) -> str:
     return f"{min(tenths, 1000) / 10:g}%"
 
 
+_NO_PROTECTION = 20.0
+
+
+def describe_factor(epsilon: float) -> str:
+    """Return how many times as likely something may become: ``e^epsilon``, in words if it is much.
+
+    >>> describe_factor(1.0)
+    '2.72 times as likely'
+    """
+    if epsilon > _NO_PROTECTION:
+        return f"e^{epsilon:g} times as likely (which is no protection)"
+    return f"{math.exp(epsilon):.3g} times as likely"
+
+
 def describe_rho(rho: float, delta: float) -> str:
     """Return an amount as people read it: ``rho 0.015 (epsilon 1 at delta 1e-09)``."""
     return f"rho {rho:.6g} (epsilon {epsilon_from_rho(rho, delta):.4g} at delta {delta:g})"

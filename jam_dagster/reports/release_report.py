@@ -21,6 +21,7 @@ from jam_dagster.privacy.accounting import (
     Budget,
     describe_advantage,
     describe_certainty,
+    describe_factor,
     epsilon_from_rho,
 )
 from jam_dagster.privacy.sensitivity import REPLACE_ONE, Neighbours
@@ -253,7 +254,6 @@ def _repairs(domain: Domain) -> list[str]:
 
 def _guarantee(facts: ReportFacts, neighbours: Neighbours, children: str) -> dict[str, Any]:
     """Explain (epsilon, delta) and the protected unit in words and intuitive numbers."""
-    factor = math.exp(min(facts.epsilon, 700.0))
     rows = neighbours.max_rows
     its_rows = "the record of any one person" if rows == 1 else "all rows of any one person"
     if children:
@@ -271,7 +271,7 @@ def _guarantee(facts: ReportFacts, neighbours: Neighbours, children: str) -> dic
         "change": change,
         "knows": knows,
         "one": "record, and everyone in it," if children else "person",
-        "factor": f"{factor:.3g}",
+        "factor": describe_factor(facts.epsilon),
         "certainty": describe_certainty(facts.budget),
         "one_in": f"{1 / facts.delta:,.0f}",
         "advantage": describe_advantage(facts.budget),

@@ -20,6 +20,7 @@ from jam_dagster.privacy.accounting import (
     Budget,
     advantage_from_rho,
     describe_certainty,
+    describe_factor,
     describe_rho,
     epsilon_from_advantage,
     epsilon_from_rho,
@@ -280,3 +281,9 @@ def test_the_examples_are_true():
     done = doctest.testmod(accounting, optionflags=doctest.ELLIPSIS)
     assert done.attempted > 0
     assert done.failed == 0
+
+
+def test_a_factor_that_protects_nobody_says_so() -> None:
+    assert describe_factor(0.1) == "1.11 times as likely"
+    assert describe_factor(20.0) == "4.85e+08 times as likely"
+    assert describe_factor(1000.0) == "e^1000 times as likely (which is no protection)"

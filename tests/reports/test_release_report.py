@@ -137,6 +137,7 @@ def test_the_story_is_told_in_numbers(html: str, release: SmallRelease) -> None:
     assert "made on 2026-02-03 04:05 UTC" in words
     assert "ε = 1 and δ = 1e-9" in words
     assert "2.72 times as likely" in words
+    assert "right alarms less that of false ones is at most 8.66 percentage points" in words
     assert "at most 75.6% sure of the true one" in words
     assert "one in 1,000,000,000" in words
     assert "The number of private records, 4,000, is taken to be public" in words
