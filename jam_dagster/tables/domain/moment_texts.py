@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _UNPADDED = re.compile(r"%-([dmHIMS])")
 _DIRECTIVE = re.compile(r"(%-?[YymdHMS])")
+_FINER = re.compile(r"(\.[0-9]{6})[0-9]{1,3}(?![0-9])")
 _FRACTION = r"(?:\.(?:\d{3}|\d{6}))?"
 # Like strptime's reading of two digits.
 _CENTURY = 69
@@ -29,6 +30,8 @@ def text_at(moment: datetime, written: str) -> str:
     # Python pads no year.
     written = written.replace("%:z", f"{offset[:3]}:{offset[3:]}")
     written = written.replace("%3f", moment.strftime("%f")[:3])
+    # No digit of a fraction counts, and Python has six.
+    written = written.replace("%7f", "%f0").replace("%9f", "%f000")
     written = written.replace("%Y", f"{moment.year:04}")
     written = _UNPADDED.sub(lambda one: str(int(moment.strftime(f"%{one[1]}"))), written)
     return moment.strftime(written)
@@ -44,8 +47,10 @@ def moment_in(text: str, written: str) -> datetime:
         if "%y" in written:
             parts[0] += 1900 if parts[0] >= _CENTURY else 2000
         return datetime(*parts)  # type: ignore[arg-type]
+    if "%7f" in written or "%9f" in written:
+        text = _FINER.sub(r"\1", text)
     return datetime.strptime(
-        text, written.replace("%:z", "%z").replace("%-", "%").replace("%3f", "%f")
+        text, re.sub("%[379]f", "%f", written.replace("%:z", "%z").replace("%-", "%"))
     )
 
 

@@ -61,7 +61,7 @@ _SHAPE = re.compile(
     r"(?P<date>[\d./-]{6,10}"
     r"|(?P<named>(?:[a-z]{3,9}, )?(?:\d\d?[ -]?[a-z]{3,9}[ -]?|[a-z]{3,9} \d\d?, )\d\d(?:\d\d)?)"
     r")?(?P<between>[ T]?)"
-    r"(?P<clock>\d\d?:\d\d(?P<seconds>:\d\d(?P<fraction>\.\d{1,6})?)?(?P<half> [AP]M)?)?"
+    r"(?P<clock>\d\d?:\d\d(?P<seconds>:\d\d(?P<fraction>\.\d{1,9})?)?(?P<half> [AP]M)?)?"
     r"(?P<zone>Z|[+-]\d\d:?\d\d)?",
     re.ASCII | re.IGNORECASE,
 )
@@ -74,7 +74,7 @@ _IS_LENGTH = re.compile(
     r"-(?!\d+[hms]$).+|P.+|\d+[hm] ?\d+[ms].*|\d+ day.+|(?:2[4-9]|[3-9]\d|\d{3,}):.+|\d:\d\d:.+",
     re.ASCII,
 )
-_FRACTION = re.compile(r"(?<=:\d\d)\.(\d{3,6})(?!\d)", re.ASCII)
+_FRACTION = re.compile(r"(?<=:\d\d)\.(\d{3,9})(?!\d)", re.ASCII)
 
 
 def draft_time(
@@ -278,6 +278,7 @@ def _written_clock(name: str, texts: Mapping[str, int], day_first: bool | None) 
         zone = _zone_of([moment_in(one, written) for one in known])
     forms = [written, re.sub("%([dmHI])", r"%-\1", written)]
     forms += [one.replace("%f", "%3f") for one in forms if "%f" in one]
+    forms += [one.replace("%9f", "%7f") for one in forms if "%9f" in one]
     clocks = [clock_of(name, "second", zone=zone, form=one) for one in forms]
     return _most_alike(clocks, sample)
 
@@ -317,7 +318,9 @@ def _forms_of(text: str) -> Iterator[str]:
     clock = ""
     if shape["clock"]:
         clock = "%I:%M" if shape["half"] else "%H:%M"
-        clock += ":%S" * bool(shape["seconds"]) + ".%f" * bool(shape["fraction"])
+        fraction = shape["fraction"] or ""
+        clock += ":%S" * bool(shape["seconds"])
+        clock += (".%9f" if len(fraction) > len(".000000") else ".%f") * bool(fraction)
         clock += " %p" * bool(shape["half"])
     zone = {None: "", "Z": "Z"}.get(shape["zone"] and shape["zone"].upper(), "%:z")
     dates = _NAMED if shape["named"] else _DATES if shape["date"] else ("",)

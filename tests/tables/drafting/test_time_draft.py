@@ -126,3 +126,18 @@ def test_a_drafted_day_has_the_hours_of_the_public_days():
     decoded = decode(codes, np.random.default_rng(0))["a"]
     assert set(decoded.str[:8]) == {"2013-07-"}
     assert set(decoded.str[11:]) == {"06:00", "09:00"}
+
+
+@pytest.mark.parametrize(("digits", "end"), [("000", "Z"), ("001", ""), ("2", "+01:00")])
+def test_texts_with_nanoseconds_are_timestamps(digits, end):
+    moments = pd.date_range("2011-10-15 20:11:03", periods=200, freq="1001s")
+    texts = [f"{one:%Y-%m-%dT%H:%M:%S.%f}{digits}{end}" for one in moments]
+    attribute = draft(texts)
+    assert (attribute.unit, attribute.dtype) == ("second", "str")
+    domain = Domain((attribute,))
+    table = pd.DataFrame({"a": pd.Series(texts, dtype="str")})
+    codes = encode(table, domain, private=False)
+    assert attribute.null_code not in codes.columns[0]
+    decoded = decode(codes, np.random.default_rng(0))
+    assert set(decoded["a"].str.len()) == {len(texts[0])}
+    assert np.array_equal(encode(decoded, domain).columns[0], codes.columns[0])
