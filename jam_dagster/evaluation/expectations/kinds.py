@@ -30,6 +30,7 @@ from jam_dagster.tables.domain.lookups import Lookup
 from jam_dagster.tables.domain.text_dtype import name_of
 from jam_dagster.tables.domain.totals import Total
 from jam_dagster.tables.domain.unique import Unique
+from jam_dagster.tables.domain.values import held_as
 
 if TYPE_CHECKING:
     from jam_dagster.tables.domain.attributes import Attribute
@@ -193,7 +194,8 @@ class _Values(_OfRows):
         return f"{column.name} holds only the values that the domain lists."
 
     def asked(self) -> Asked:
-        values = {"column": self.spec.subject, "value_set": list(self.attribute.listed)}
+        listed = held_as(self.attribute.listed, self.attribute.dtype)
+        values = {"column": self.spec.subject, "value_set": listed}
         return Asked("ExpectColumnValuesToBeInSet", values, self.attribute.describe())
 
 

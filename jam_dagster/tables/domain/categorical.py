@@ -31,6 +31,7 @@ from jam_dagster.tables.domain.values import (
     alone,
     check_dtype,
     exact_number,
+    held_as,
     inferred_dtype,
     is_formula,
     kind_of,
@@ -296,9 +297,10 @@ class CategoricalAttribute(Attribute):
 
     def column_of(self, points: npt.NDArray[Any], null: Mask) -> pd.Series[Any]:
         dtype = dtype_of(str(self.dtype))
-        values: Any = [*self.listed, *[None] * len(self.missing_codes)]
+        listed = held_as(self.listed, self.dtype)
+        values: Any = [*listed, *[None] * len(self.missing_codes)]
         if dtype == "category":
-            dtype = pd.CategoricalDtype(list(self.listed), self.ordered)
+            dtype = pd.CategoricalDtype(listed, self.ordered)
         taken: Any = pd.array(values, dtype=dtype).take(points.astype(np.intp))
         column: pd.Series[Any] = pd.Series(taken, dtype=dtype)
         return column

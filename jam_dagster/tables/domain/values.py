@@ -39,7 +39,7 @@ DTYPES_OF_KIND = {
     "boolean": {"bool", "boolean"} | DTYPES_OF_ANY,
     "integer": _INTEGER_DTYPES | _NULLABLE_INTEGER_DTYPES | _FLOAT_DTYPES | DTYPES_OF_ANY,
     "number": _FLOAT_DTYPES | DTYPES_OF_ANY,
-    "mixed": DTYPES_OF_ANY,
+    "mixed": {"str", "string"} | DTYPES_OF_ANY,
 }
 
 
@@ -193,13 +193,20 @@ def kind_of(values: Sequence[Value]) -> str:
     return "integer" if all(isinstance(value, int) for value in values) else "number"
 
 
+def held_as(values: Sequence[Value], dtype: str | None) -> list[Value]:
+    """Return values as a column of a dtype holds them: those of several types as texts."""
+    several = kind_of(values) == "mixed" and dtype != "object"
+    return list(map(text_of, values)) if several else list(values)
+
+
 def inferred_dtype(kind: str, nullable: bool) -> str:
     """Return the pandas dtype that values of a kind (see `kind_of`) decode to by default."""
     if kind == "boolean":
         return "boolean" if nullable else "bool"
     if kind == "integer":
         return "Int64" if nullable else "int64"
-    return {"text": "str", "number": "float64", "mixed": "object"}[kind]
+    # No file has a column of several types.
+    return {"text": "str", "number": "float64", "mixed": "str"}[kind]
 
 
 def short_number(number: float) -> int | float:

@@ -18,6 +18,7 @@ from jam_dagster.tables import (
     encode,
 )
 from jam_dagster.tables.codes.encode import each_encoded
+from jam_dagster.tables.domain.values import held_as
 from tests.examples import examples
 
 
@@ -43,7 +44,7 @@ def test_encode_undoes_decode(table, seed):
         assert column.isna().tolist() == (codes == attribute.null_code).tolist()
         values = column.dropna()
         if isinstance(attribute, CategoricalAttribute):
-            assert set(values) <= set(attribute.listed)
+            assert set(values) <= set(held_as(attribute.listed, attribute.dtype))
         elif attribute.scale is not None:
             numbers = values.astype(float)
             assert (numbers == numbers.round(attribute.decimals or 0)).all()

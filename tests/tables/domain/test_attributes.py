@@ -45,7 +45,7 @@ def test_values_are_the_same_where_their_texts_are(one, another, same):
         ((1, 2), False, "int64"),
         ((1, 2), True, "Int64"),
         ((1, 2.5), True, "float64"),
-        ((1, "a"), False, "object"),
+        ((1, "a"), False, "str"),
     ],
 )
 def test_dtype_is_inferred_from_values(values, nullable, dtype):

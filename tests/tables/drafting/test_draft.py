@@ -567,6 +567,18 @@ def test_few_integers_of_any_size_are_categories_in_every_container(tmp_path, kn
     assert [domain.attribute("a").code_of(str(one)) for one in known] == [*range(len(known))]
 
 
+@pytest.mark.parametrize("number", [int, float])
+def test_levels_of_several_types_leave_as_texts(tmp_path, number):
+    levels = [number(1), "1", "2", number(3), "X"]
+    table = pd.DataFrame({"a": pd.Series(levels * 20, dtype=object), "b": [0, 1] * 50})
+    domain = draft_domain(table)
+    decoded = decode(encode(table, domain, private=False), np.random.default_rng(0))
+    assert decoded["a"].tolist() == ["1", "1", "2", "3", "X"] * 20
+    decoded.to_parquet(tmp_path / "table.parquet")
+    # Numbers and texts are read as before.
+    assert [domain.attribute("a").code_of(one) for one in (1, 1.0, "1.0", "x")] == [0, 0, 0, 3]
+
+
 def test_large_integers_and_decimals_are_numbers():
     domain = draft_domain(
         pd.DataFrame(
