@@ -6,6 +6,7 @@ every attribute of the domain has its column, so the first line of a CSV file is
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from jam_dagster.tables import PrivacyUnit
 
 _NAMED = 10
+_INDEX = re.compile(r"__index_level_\d+__", re.ASCII)
+"""The name that a file has for an index of pandas without one."""
 
 
 def left_out_remark(source: Source, domain: Domain, unit: PrivacyUnit | None) -> str:
@@ -40,9 +43,18 @@ def left_out_remark(source: Source, domain: Domain, unit: PrivacyUnit | None) ->
     with suppress(Exception):
         held = source.names()
     known = {*domain.columns, *domain.names, *(() if unit is None else (unit.column,))}
-    left_out = [one_line(name) or "one without a name" for name in held if name not in known]
-    if not left_out:
-        return ""
+    others = [name for name in held if name not in known]
+    left_out = [one_line(name) for name in others if one_line(name) and not _INDEX.fullmatch(name)]
+    remarks = [_named(left_out)] if left_out else []
+    if unnamed := len(others) - len(left_out):
+        remarks.append(
+            "Columns of the private table without a name, such as an index that pandas stored, are"
+            f" left out ({unnamed}): to keep them, name them in both tables."
+        )
+    return " ".join(remarks)
+
+
+def _named(left_out: list[str]) -> str:
     more = f" and {len(left_out) - _NAMED} more" if len(left_out) > _NAMED else ""
     return (
         "The release leaves out columns of the private table that the domain does not have:"

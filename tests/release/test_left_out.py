@@ -33,6 +33,12 @@ REMARK = (
 )
 
 
+UNNAMED = (
+    "Columns of the private table without a name, such as an index that pandas stored, are left out"
+    " (1): to keep them, name them in both tables."
+)
+
+
 def sources(folder: Path) -> list[Source]:
     csv, parquet, database = (folder / f"private.{kind}" for kind in ("csv", "parquet", "duckdb"))
     TABLE.to_csv(csv, index=False)
@@ -69,7 +75,16 @@ def test_what_is_in_the_domain_or_names_the_person_is_not_left_out() -> None:
 def test_the_index_of_a_table_and_nameless_columns_are_named_too() -> None:
     table = TABLE[["sex"]].assign(**{"": 1}).set_index(pd.RangeIndex(100, name="row"))
     remark = left_out_remark(FrameSource(table, "people"), DOMAIN, None)
-    assert ": one without a name, row." in remark
+    assert ": row. To keep one" in remark
+    assert remark.endswith(UNNAMED)
+
+
+def test_an_index_that_pandas_stored_without_a_name_is_said_to_be_one(tmp_path: Path) -> None:
+    table = TABLE[["sex"]].set_axis([f"p{row}" for row in range(100)])
+    table.to_parquet(tmp_path / "private.parquet")
+    assert (
+        left_out_remark(ParquetSource(str(tmp_path / "private.parquet")), DOMAIN, None) == UNNAMED
+    )
 
 
 def test_many_columns_are_cut_short() -> None:
