@@ -5,6 +5,8 @@
     python -m benchmarks.rules invented
     python -m benchmarks.rules release --out made/after
     python -m benchmarks.rules kept --before made/before --after made/after
+    python -m benchmarks.rules within
+    python -m benchmarks.rules careers
 
 `cost` drafts tables of 10,000 rows whose columns are unrelated, half of them numbers, and prints
 CPU-seconds by the number of columns. `invented` drafts 20 copies of each table in which every
@@ -31,17 +33,32 @@ import numpy as np
 import pandas as pd
 
 import jam_dagster as jam
+from jam_dagster.common.choices import RECOMMENDED
 from jam_dagster.errors import DomainError
 from jam_dagster.evaluation.expectations.checked_table import CheckedTable
-from jam_dagster.tables import Domain, DraftedDomain, NotNull, draft_table, encode
+from jam_dagster.mechanisms import make_mechanism
+from jam_dagster.mechanisms.loops.rows import finished, sample_rows, with_search
+from jam_dagster.privacy import Budget, Draws, SeededNoise, UnledgeredAccount
+from jam_dagster.privacy.sensitivity import Neighbours
+from jam_dagster.tables import Domain, DraftedDomain, NotNull, Workload, draft_table, encode
+from jam_dagster.tables.codes.roots import (
+    children_in,
+    decode_two,
+    encode_roots,
+    roots_with_children,
+)
+from jam_dagster.tables.domain.children import Link
 from jam_dagster.tables.domain.derived import PlannedColumn
+from jam_dagster.tables.sources.public import draft_with_children
 
 COPIES = 20
 SAMPLE = 300
 ROWS = 10_000
 SEEDS = 5
 SHARE = 0.2
+KEY = bytes(32)
 Row = dict[str, Any]
+Tables = tuple[pd.DataFrame, pd.DataFrame]
 
 
 def invoices(seed: int = 0, rows: int = ROWS) -> pd.DataFrame:
@@ -105,6 +122,166 @@ def unrelated(columns: int) -> pd.DataFrame:
         lambda: rng.choice(list("abcdef"), ROWS),
     )
     return pd.DataFrame({f"c{at}": kinds[at % len(kinds)]() for at in range(columns)})
+
+
+def orders(seed: int = 0, number: int = 4500) -> Tables:
+    """Return orders and their lines: a product once an order, and sent after it was made."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 7, number)
+    owner = np.repeat(np.arange(number), sizes)
+    popular = np.arange(1, 26) / np.arange(1, 26).sum()
+    products = [rng.choice(25, size, replace=False, p=popular) for size in sizes]
+    region = rng.choice(4, number, p=[0.4, 0.3, 0.2, 0.1])
+    made = np.datetime64("2024-01-01") + rng.integers(0, 300, number).astype("timedelta64[D]")
+    waited = np.floor(rng.gamma(2, 3 + 2 * region[owner])).astype("timedelta64[D]")
+    lines = pd.DataFrame(
+        {
+            "order_id": owner,
+            "product": [f"P{one:02d}" for one in np.concatenate(products)],
+            "pieces": rng.integers(1, 9, len(owner)),
+            "sent": made[owner] + waited,
+        }
+    )
+    names = np.array(["north", "south", "east", "west"])[region]
+    return pd.DataFrame({"order_id": range(number), "region": names, "made": made}), lines
+
+
+def players(seed: int = 0, number: int = 4500) -> Tables:
+    """Return players and their seasons, one after the other, whose hits are alike."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 11, number)
+    owner = np.repeat(np.arange(number), sizes)
+    begun = rng.integers(1990, 2005, number)
+    place = np.arange(len(owner)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    talent = rng.normal(0, np.sqrt(0.7), number)
+    hits = 80 + 30 * (talent[owner] + rng.normal(0, np.sqrt(0.3), len(owner)))
+    seasons = pd.DataFrame(
+        {
+            "player_id": owner,
+            "season": begun[owner] + place,
+            "team": rng.choice(list("ABCDEFGH"), len(owner)),
+            "hits": np.clip(np.rint(hits), 0, 200).astype(int),
+        }
+    )
+    return pd.DataFrame(
+        {"player_id": range(number), "bats": rng.choice(list("LR"), number)}
+    ), seasons
+
+
+PAIRS: dict[str, tuple[Callable[[], Tables], Link]] = {
+    "orders": (orders, Link("lines", "order_id", 10)),
+    "players": (players, Link("seasons", "player_id", 10)),
+}
+
+
+def halves(tables: Tables, link: Link, seed: int) -> tuple[Tables, Tables]:
+    """Return the private roots with their children, and the public third."""
+    roots, children = tables
+    public = np.random.default_rng([seed, 2]).random(len(roots)) < 1 / 3
+
+    def part(rows: np.ndarray) -> Tables:
+        own = roots[rows].reset_index(drop=True)
+        return own, children[children[link.column].isin(own[link.column])].reset_index(drop=True)
+
+    return part(~public), part(public)
+
+
+def made_of(
+    private: Tables, public: Tables, domain: Domain, workload: Workload, seed: int
+) -> tuple[Tables, Any]:
+    """Return two synthetic tables of a release at epsilon 1, and its transcript."""
+    link = children_in(domain).link
+    encoded = encode_roots([private[0]], [private[1]], domain, KEY)
+    known = encode(roots_with_children(*public, link), domain)
+    account = UnledgeredAccount(Budget(1.0, 1e-9).rho)
+    noise = Draws(SeededNoise(seed), account, neighbours=Neighbours("add_remove"))
+    run = make_mechanism(RECOMMENDED).run(encoded, known, workload, noise)
+    rng = np.random.default_rng(seed)
+    transcript = with_search(run.transcript, {"degree": 2})
+    return decode_two(sample_rows(run.model, transcript, rng), rng), run.transcript
+
+
+def within() -> Iterator[Row]:
+    """Yield in how many percent of the children a rule of two tables holds, as `kept` does."""
+    for name, (invented_tables, link) in PAIRS.items():
+        rows: dict[str, list[Row]] = {}
+        for seed in range(SEEDS):
+            private, public = halves(invented_tables(), link, seed)
+            flat = roots_with_children(*public, link)
+            domain = draft_with_children({"": flat}, link).domain
+            two = children_in(domain)
+            without = two.roots.with_children(link, two.domain, two.totals)
+            four = {"private": private, "public": public}
+            for one, of in (("before", without), ("after", domain)):
+                four[one], _ = made_of(private, public, of, Workload.all_k_way(of, 2), seed)
+            for rule in two.rules:
+                held = {}
+                for one, (roots, children) in four.items():
+                    facts: tuple[Any, Any] = (None, None)
+                    table = CheckedTable(roots, domain, len(roots), *facts, children=children)
+                    held[one] = 100.0 * (1 - table.broken_by_children(rule).mean())
+                rows.setdefault(rule.describe(two.both), []).append(held)
+            plain = Domain(domain.attributes)
+            flat_ones = {one: roots_with_children(*tables, link) for one, tables in four.items()}
+            errors = {one: _error(plain, flat_ones["private"], of) for one, of in flat_ones.items()}
+            rows.setdefault("error of pairs", []).append(errors)
+        yield from _means(name, rows)
+
+
+def careers() -> Iterator[Row]:
+    """Yield how like a player's seasons are: a pair of them, a third one, one after the other."""
+    _, link = PAIRS["players"]
+    rows: dict[str, list[Row]] = {}
+    for seed in range(SEEDS):
+        private, public = halves(players(), link, seed)
+        domain = draft_with_children({"": roots_with_children(*public, link)}, link).domain
+        plain, pair = Workload.all_k_way(domain, 2), ("seasons.1.hits", "seasons.2.hits")
+        others = len(plain.cliques) - 1
+        weights = [others / 2 if one == pair else 1.0 for one in plain.cliques]
+        third = Workload.of(domain, plain.cliques, weights)
+        flat = roots_with_children(*private, link)
+        every = Domain(domain.attributes)
+        for name, workload in (("default", plain), ("third", third)):
+            tables, transcript = made_of(private, public, domain, workload, seed)
+            share = sum(one.rho_measure for one in transcript.rounds if one.clique == pair)
+            made = alike_seasons(tables[1]) | {
+                "rho": share / transcript.rho_spent,
+                "error": _error(every, flat, roots_with_children(*tables, link)),
+            }
+            rows.setdefault(name, []).append(made)
+        rng = np.random.default_rng(seed)
+        encoded = encode_roots([private[0]], [private[1]], domain, KEY)
+        exact = decode_two(finished(encoded, rng), rng)
+        for name, of in (("without noise", exact), ("private", private), ("public", public)):
+            rows.setdefault(name, []).append(alike_seasons(of[1]))
+    for name, several in rows.items():
+        means = {one: round(float(np.mean([row[one] for row in several])), 3) for one in several[0]}
+        yield {"table": name, "seeds": SEEDS, **means, **({} if "rho" in means else NO_RELEASE)}
+
+
+NO_RELEASE: Row = {"rho": "", "error": ""}
+
+
+def alike_seasons(seasons: pd.DataFrame) -> Row:
+    """Return correlations of hits in two seasons, of a third one with the mean of both.
+
+    Seasons are in random order, but for the first two of the table.
+    """
+    first = seasons.assign(place=seasons.groupby("player_id").cumcount())
+    pair = first.pivot_table(values="hits", index="player_id", columns="place").astype("float64")
+    order = np.random.default_rng(0).permutation(len(seasons))
+    mixed = seasons.iloc[order]
+    place = mixed.groupby("player_id").cumcount()
+    hits = mixed.assign(place=place).pivot_table(values="hits", index="player_id", columns="place")
+    hits = hits.astype("float64")
+    spans = seasons.groupby("player_id")["season"].agg(["min", "max", "size"])
+    whole = spans["max"] - spans["min"] + 1 == spans["size"]
+    return {
+        "first_two": pair[0].corr(pair[1]),
+        "two": hits[0].corr(hits[1]),
+        "third": hits[2].corr(hits[[0, 1]].mean(axis=1)),
+        "one_after_the_other": whole[spans["size"] > 2].mean(),
+    }
 
 
 def rules_of(draft: DraftedDomain) -> list[Any]:
@@ -202,13 +379,16 @@ def kept(before: Path, after: Path, names: Sequence[str]) -> Iterator[Row]:
             plain = Domain(plain.attributes)
             errors = {one: _error(plain, private, rows) for one, rows in four.items()}
             rows.setdefault("error of pairs", []).append(errors)
-        for said, several in rows.items():
-            digits = 4 if "error" in said else 1
-            means = {
-                one: round(float(np.mean([row[one] for row in several])), digits)
-                for one in several[0]
-            }
-            yield {"table": name, "rule": said.replace(",", ";"), "seeds": len(several), **means}
+        yield from _means(name, rows)
+
+
+def _means(name: str, rows: dict[str, list[Row]]) -> Iterator[Row]:
+    for said, several in rows.items():
+        digits = 4 if "error" in said else 1
+        means = {
+            one: round(float(np.mean([row[one] for row in several])), digits) for one in several[0]
+        }
+        yield {"table": name, "rule": said.replace(",", ";"), "seeds": len(several), **means}
 
 
 def _share(draft: DraftedDomain, rule: Any, table: pd.DataFrame) -> float:
@@ -248,19 +428,25 @@ def _broken(draft: DraftedDomain, rule: Any, table: pd.DataFrame) -> bool:
     return broken is not None and bool(broken.any())
 
 
+WAYS: dict[str, Callable[[], Iterator[Row]]] = {
+    "cost": costs,
+    "invented": invented,
+    "within": within,
+    "careers": careers,
+}
+
+
 def main() -> None:
     """Print the rows of a measurement as CSV."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("cost", "invented", "release", "kept"))
+    parser.add_argument("what", choices=(*WAYS, "release", "kept"))
     parser.add_argument("--out", type=Path, default=Path("made/after"))
     parser.add_argument("--before", type=Path, default=Path("made/before"))
     parser.add_argument("--after", type=Path, default=Path("made/after"))
     parser.add_argument("--tables", default="invoices,diamonds,weather,flights")
     given = parser.parse_args()
     names = given.tables.split(",")
-    ways: dict[str, Callable[[], Iterator[Row]]] = {
-        "cost": costs,
-        "invented": invented,
+    ways = WAYS | {
         "release": lambda: releases(given.out, names),
         "kept": lambda: kept(given.before, given.after, names),
     }

@@ -47,8 +47,10 @@ if TYPE_CHECKING:
     from jam_dagster.tables.domain.domain import Children, Domain
 
 _MOST_ALIKE = 6
-_CANDIDATES = 8
-_POWERS = (0.0, 0.25, 0.5, 0.75, 1.0)
+_LEAST_CANDIDATES = 8
+_MOST_CANDIDATES = 32
+_MOST_CHOICES = 2**21
+_POWERS = (0.0, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0, 1.5, 2.0)
 _LARGEST_TABLE = 2**20
 _LEAST_DONORS = 10
 _ROUNDS = 3
@@ -366,9 +368,11 @@ def _further(
     donors = np.flatnonzero(number >= len(SLOTS))
     ranked = _ranked(encoded, children)
     like = [encoded.column(name) for name in ranked]
+    candidates = _MOST_CHOICES // max(sum(map(len, rows)), 1)
+    candidates = max(_LEAST_CANDIDATES, min(_MOST_CANDIDATES, candidates))
     options = [
-        alike_rows(like, donors, np.repeat(one, _CANDIDATES), rng, least=_LEAST_DONORS).reshape(
-            -1, _CANDIDATES
+        alike_rows(like, donors, np.repeat(one, candidates), rng, least=_LEAST_DONORS).reshape(
+            -1, candidates
         )
         for one in rows
     ]
