@@ -2,6 +2,7 @@
 
     python -m benchmarks.paid_domains --data data --out docs/measurements/paid_domains.csv
     python -m benchmarks.paid_domains --data data --out ... --select --peer peers/bin/python
+    python -m benchmarks.paid_domains --data data --out ... --bounds
 
 Tables are integer-coded. A column of more than 24 values is a number whose bins are bought, from
 all integers, but for `CATEGORIES`; any other is a category, whose values are selected. Rows of each
@@ -13,6 +14,9 @@ of epsilon or rho, and of delta: by jam-dagster, by OpenDP's thresholds as its o
 conversion price them, and by smartnoise-sql's `GROUP BY` in an environment of its own. Rows are
 means of `DRAWS` draws: the values that are published (`cells`), and the share of records that have
 another one (`other`).
+
+With ``--bounds`` the bins of simulated columns are bought, of `PEOPLE` ages each among all
+integers: `other` is the share of columns with a bound beyond every age that there can be.
 """
 
 from __future__ import annotations
@@ -34,7 +38,11 @@ import jam_dagster as jam
 from jam_dagster.evaluation.workload_error import table_errors
 from jam_dagster.privacy import Budget
 from jam_dagster.privacy.noise.exact import ExactNoise
+from jam_dagster.privacy.noise.seeded import discrete_gaussian
 from jam_dagster.tables import Domain, Workload, encode
+from jam_dagster.tables.domain.attributes import Attribute
+from jam_dagster.tables.domain.binned import BinnedAttribute
+from jam_dagster.tables.domain.bought import Draw, PaidCounts
 
 TABLES = ("titanic", "adult", "nist_taxi", "salary")
 COLUMNS = ("table", "epsilon", "share", "seed", "mechanism", "error", "cells", "bins", "other")
@@ -43,6 +51,9 @@ CATEGORIES = ("organization-name", "first-name")
 """Columns that are categories, however many values they have."""
 DELTA = 1e-9
 DRAWS = 10
+SIMULATED, PEOPLE = 1500, 3000
+SCALES = (2.0, 3.0, 5.0)
+"""Noise of simulated columns: of 1,500 each."""
 
 
 def asked(domain: Domain, share: float) -> dict[str, Any]:
@@ -228,6 +239,32 @@ def selections(data: Path, tables: Sequence[str]) -> list[tuple[str, list[Counts
     return cases
 
 
+def bounds(sigma: float) -> dict[str, Any]:
+    """Return the row of simulated columns whose bins are bought with noise of a scale."""
+    rng = np.random.default_rng(0)
+    domain = Domain.from_dict({"attributes": {"age": {"edges": "paid", "integer": True}}})
+    far, bins = 0, 0
+
+    def edges_of(age: Attribute) -> tuple[float, ...]:
+        return age.edges if isinstance(age, BinnedAttribute) else ()
+
+    for _ in range(SIMULATED):
+        ages = np.clip(rng.normal(45.0, 18.0, PEOPLE), 0, 99).round()
+
+        def counted(draws: Sequence[Draw], ages: Any = ages) -> list[PaidCounts]:
+            (draw,) = draws
+            size, edges = draw.attribute.size, edges_of(draw.attribute)
+            counts = np.bincount(np.searchsorted(edges, ages, side="right") - 1, minlength=size)
+            noisy = counts + discrete_gaussian(rng, sigma, size)
+            values = tuple(noisy.tolist())
+            return [PaidCounts(draw.step, "age", size, 1.0, 1.0, sigma, values)]
+
+        edges = edges_of(domain.buy(counted).attribute("age"))
+        far += edges[0] < 0.0 or edges[-1] > 100.0
+        bins += len(edges) - 1
+    return {"error": "", "cells": "", "bins": bins / SIMULATED, "other": far / SIMULATED}
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -239,6 +276,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--mechanism", default="mst")
     parser.add_argument("--select", action="store_true", help="compare selections of values")
+    parser.add_argument("--bounds", action="store_true", help="simulate columns")
     parser.add_argument(
         "--peer", default="", help="the Python of an environment with smartnoise-sql"
     )
@@ -254,6 +292,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
             writer.writeheader()
             writer.writerows(held)
 
+    if given.bounds:
+        for sigma in SCALES:
+            key = (f"ages, noise {sigma:g}", "", "1.0", str(SIMULATED), "bounds")
+            if key not in done:
+                keep(key, bounds(sigma))
+        return
     if given.select:
         ways = ("jam_dagster", "opendp gaussian", "opendp laplace", "smartnoise-sql")
         for name, columns in selections(given.data, given.tables):

@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks.paid_domains import asked, by_jam_dagster, by_opendp, read, run, selected
+from benchmarks import paid_domains
+from benchmarks.paid_domains import asked, bounds, by_jam_dagster, by_opendp, read, run, selected
 from jam_dagster.tables import Domain
 
 DOMAIN = Domain.from_sizes({"a": 3, "b": 60, "c": 2})
@@ -54,3 +55,11 @@ def test_ways_to_select_publish_frequent_values() -> None:
     row = selected(columns, 1.0, "jam_dagster", "")
     assert row["cells"] == 3.0
     assert row["other"] == pytest.approx(1e-5, abs=1e-5)
+
+
+def test_bounds_beyond_all_ages_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paid_domains, "SIMULATED", 3)
+    # No noise at all but for one draw in 1e21; and noise that hides each of the ages.
+    near, far = bounds(0.1), bounds(1e6)
+    assert (near["other"], far["other"]) == (0.0, 1.0)
+    assert near["bins"] > 10

@@ -84,7 +84,7 @@ def test_bins_are_bought_charged_certified_and_verified(people: pd.DataFrame) ->
     domain = Domain.load("out/domain.yaml")
     assert domain.bought is not None
     assert domain.specified == Domain.load("domain.yaml").digest
-    # Noise alone may be a bound of a column, once in some hundred draws.
+    # Noise alone may be a bound of a column, once in ten thousand draws.
     age = domain.attribute("age")
     assert isinstance(age, BinnedAttribute)
     assert made.table["age"].dropna().between(age.edges[0], age.edges[-1]).all()

@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
+from statistics import NormalDist
 from typing import Any, NamedTuple
 
 from jam_dagster.common.validation import as_integer, as_list, as_number, as_text
@@ -47,7 +48,10 @@ _MOST_BINS = 256
 _MOST_FLOAT = 1e300
 
 _SURE = 4.0
-"""Standard deviations of noise from which on a count is no noise: of 500, one in 60 is."""
+"""Standard deviations of noise from which on a bin is split: of 500 counts of noise, one in 60."""
+
+BOUND_RISK = 1e-4
+"""The probability, at most, that a bound of a column is that of a bin without any record."""
 
 _FIRST_PARTS, _PARTS = 64, 32
 """The most equal parts of the range, and of a bin that is split."""
@@ -301,6 +305,10 @@ class _Tree:
         # The sum of the counts of each bin, and how many there are.
         self._sums = [0.0] * (len(self.edges) - 1)
         self._times = [0] * (len(self.edges) - 1)
+        # How many bins were made with each: what noise alone may do is divided among them.
+        self._made = [len(self._sums)] * len(self._sums)
+        # The edges of each bin that was split, which no noise is: it is eight deviations of it.
+        self._parents: list[tuple[float, float]] = []
         self._missing = [0.0] * (attribute.size - attribute.bins)
         self._levels = 0
         self._sigma = 0.0
@@ -334,11 +342,21 @@ class _Tree:
         mean = self._means[index]
         return times > 0 and mean > 0.0 and mean * mean * times >= (_SURE * self._sigma) ** 2
 
+    def _may_bound(self, index: int) -> bool:
+        """Whether a bin holds records so surely that it may be the first or the last one.
+
+        Discrete Gaussian noise is less likely to reach a count than a normal number is to reach the
+        count before, and so for sums. A bin's limit is known before the first of its counts.
+        """
+        mean, times = self._means[index] - 1.0, self._times[index]
+        limit = _bound_limit(self._made[index]) * self._sigma
+        return times > 0 and mean > 0.0 and mean * mean * times >= limit * limit
+
     def split(self) -> None:
         """Split the bins that hold many records, each so that parts may be surer than noise."""
         means = self._means
         total = max(1.0, math.fsum(means))
-        edges, sums, times = [self.edges[0]], [], []
+        edges, sums, times, made = [self.edges[0]], [], [], []
         for index, (low, high) in enumerate(zip(self.edges, self.edges[1:], strict=False)):
             inner: list[float] = []
             if self._is_sure(index):
@@ -346,22 +364,30 @@ class _Tree:
                 most = min(_PARTS, int(means[index] / (_SURE * max(self._sigma, 1e-9))), wanted)
                 inner = _round_parts(self.attribute, low, high, most) if most > 1 else []
             if inner:
+                self._parents.append((low, high))
                 edges += inner
                 sums += [0.0] * (len(inner) + 1)
                 times += [0] * (len(inner) + 1)
+                made += [0] * (len(inner) + 1)
             else:
                 sums.append(self._sums[index])
                 times.append(self._times[index])
+                made.append(self._made[index])
             edges.append(high)
         self.edges, self._sums, self._times = edges, sums, times
+        self._made = [one or made.count(0) for one in made]
 
     @property
     def bought(self) -> BinnedAttribute:
         """The attribute with edges at quantiles; as it was asked for if no bin is sure."""
-        sure = [index for index in range(len(self._sums)) if self._is_sure(index)]
+        sure = {index for index in range(len(self._sums)) if self._may_bound(index)}
+        for low, high in reversed(self._parents):
+            parts = {index for index, one in enumerate(self.edges[:-1]) if low <= one < high}
+            # If no part says where its records are, they are within all.
+            sure |= set() if sure & parts else parts
         if not sure:
             return self.attribute
-        first, last = sure[0], sure[-1]
+        first, last = min(sure), max(sure)
         weights = [max(0.0, one) for one in self._means[first : last + 1]]
         edges, held = [self.edges[first]], 0.0
         left, bins = math.fsum(weights), self.bins
@@ -418,6 +444,15 @@ class _Tree:
             return end
         closed = round(end * attribute.scale - 1.0) / attribute.scale
         return closed if closed > before else end - 0.5 / attribute.scale
+
+
+def _bound_limit(made: int) -> float:
+    """Return the standard deviations beyond which a bin may bound a column.
+
+    Noise of any of so many bins, made for one level, is beyond it with `BOUND_RISK / LEVELS` at
+    most. It is rounded up, so that it is the same wherever it is computed.
+    """
+    return math.ceil(-100.0 * NormalDist().inv_cdf(BOUND_RISK / LEVELS / made)) / 100.0
 
 
 def _with_edges(attribute: BinnedAttribute, edges: Sequence[float]) -> BinnedAttribute:

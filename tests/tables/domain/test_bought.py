@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,9 +13,17 @@ import pandas as pd
 import pytest
 
 from jam_dagster.errors import DomainError, JamError, OutsideDomainError
+from jam_dagster.privacy.noise.seeded import discrete_gaussian
 from jam_dagster.tables import Domain
 from jam_dagster.tables.domain.binned import BinnedAttribute
-from jam_dagster.tables.domain.bought import LEVELS, Draw, PaidCounts, bought_singles, nothing
+from jam_dagster.tables.domain.bought import (
+    BOUND_RISK,
+    LEVELS,
+    Draw,
+    PaidCounts,
+    bought_singles,
+    nothing,
+)
 
 ASKED = Domain.from_dict(
     {
@@ -111,6 +120,74 @@ def test_where_nothing_is_beyond_the_noise_the_range_stays() -> None:
     domain = ASKED.buy(Paid(sigma=1e6))
     for attribute, asked in zip(domain.attributes, ASKED.attributes, strict=True):
         assert attribute == asked
+
+
+def test_a_bin_that_surely_holds_records_is_within_the_bounds_whatever_its_parts_say() -> None:
+    paid = Paid(sigma=40.0, lost=[f"domain-{level}/1" for level in (2, 3, 4)])
+    age = binned(ASKED.buy(paid), "age")
+    low, high = np.quantile(paid.numbers["age"], [0.01, 0.98])
+    assert age.edges[0] <= low
+    assert high <= age.edges[-1] <= 200.0
+
+
+NUMBERS = Domain.from_dict({"attributes": {"weight": {"edges": "paid"}}})
+
+
+class Empty:
+    """Draws of a column without records: noise of a seed, or given counts of one bin."""
+
+    def __init__(self, sigma: float, noise: np.random.Generator | Sequence[int]) -> None:
+        self.sigma, self.noise, self.bins = sigma, noise, 0
+
+    def __call__(self, draws: Sequence[Draw]) -> list[PaidCounts]:
+        (draw,) = draws
+        level, size = int(draw.step[len("domain-")]), draw.attribute.size
+        values: list[int] | None = [0] * size
+        if isinstance(self.noise, np.random.Generator):
+            values = discrete_gaussian(self.noise, self.sigma, size).tolist()
+        elif level <= LEVELS - len(self.noise):
+            values = None
+        else:
+            values[20] = self.noise[level - LEVELS - 1]
+        self.bins = self.bins or draw.attribute.bins
+        sigma = None if values is None else self.sigma
+        listed = None if values is None else tuple(values)
+        return [PaidCounts(draw.step, draw.attribute.name, size, 1e-4, 1.0, sigma, listed)]
+
+
+@pytest.mark.parametrize("sigma", [0.4, 1.0, 3.0, 60.0])
+@pytest.mark.parametrize("times", range(1, LEVELS + 1))
+def test_noise_alone_bounds_a_column_as_rarely_as_is_said(sigma: float, times: int) -> None:
+    def bounds(total: int) -> bool:
+        paid = Empty(sigma, [(total + place) // times for place in range(times)])
+        return NUMBERS.buy(paid).attributes != NUMBERS.attributes
+
+    least = math.floor(4.0 * sigma * times**0.5)
+    assert not bounds(least)
+    while not bounds(least):
+        least += 1
+    # The exact distribution of the sum.
+    reach = math.ceil(12.0 * sigma * times**0.5)
+    one = np.exp(-(np.arange(-reach, reach + 1) ** 2) / (2.0 * sigma * sigma))
+    weights = one = one / one.sum()
+    for _ in range(times - 1):
+        weights = np.convolve(weights, one)
+    chance = float(weights[times * reach + least :].sum())
+    paid = Empty(sigma, np.random.default_rng(0))
+    NUMBERS.buy(paid)
+    allowed = BOUND_RISK / LEVELS / paid.bins
+    assert chance <= allowed
+    # Where the noise is wide, what is allowed is nearly used.
+    assert chance >= allowed / 2.0 or sigma < 60.0
+
+
+@pytest.mark.slow  # Thousands of columns.
+def test_bounds_are_hardly_ever_from_noise_alone() -> None:
+    # One in ten thousand may be. More than five of 2,500 are, in one of four million such runs;
+    # the limit of splits would leave seven.
+    paid = Empty(30.0, np.random.default_rng(0))
+    bought = (NUMBERS.buy(paid).attributes for _ in range(2500))
+    assert sum(one != NUMBERS.attributes for one in bought) <= 5
 
 
 def test_the_first_bins_are_those_of_any_table() -> None:
