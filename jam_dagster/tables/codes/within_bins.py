@@ -124,7 +124,8 @@ def _draw_apart(
     low, high = drawn[order.lower], drawn[order.higher]
     first, last, weights = np.array(order.apart).T
     upto = np.cumsum(weights / weights.max())
-    (low_least, low_most), (least, most) = low.attribute.bin_limits, high.attribute.bin_limits
+    low_least, low_most = map(order.least_higher, low.attribute.bin_limits)
+    least, most = high.attribute.bin_limits
     near = most[high.bins] - low_least[low.bins] >= first.min()
     near &= least[high.bins] - low_most[low.bins] <= last.max()
     rows = rows[(near & ~low.null & ~high.null)[rows]]
@@ -141,7 +142,7 @@ def _draw_apart(
         if high.attribute.integer:
             between = np.floor(first[chosen] + share * (last[chosen] - first[chosen] + 1.0))
         begin, bins = low.numbers_at(rows), high.bins[rows]
-        ends = begin + np.minimum(between, last[chosen])
+        ends = order.least_higher(begin) + np.minimum(between, last[chosen])
         if (scale := high.attribute.scale) is not None:
             ends = high.attribute.from_grid(np.rint(ends * scale))
         inside = np.flatnonzero((ends >= least[bins]) & (ends <= most[bins]))
@@ -170,7 +171,7 @@ def _put_apart(
     for order in orders:
         if order.higher in lower:
             wrong, one = _broken(drawn, [order], rows), drawn[order.higher]
-            least = drawn[order.lower].numbers_at(wrong)
+            least = order.least_higher(drawn[order.lower].numbers_at(wrong))
             scale = one.attribute.scale
             if scale is not None:
                 # A float just above a grid point is that one.

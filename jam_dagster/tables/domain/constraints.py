@@ -4,6 +4,7 @@
 
     constraints:
       - departure <= arrival             # or <
+      - date(submitted) <= due           # of a coarser unit: date, year or floor of one of both
       - combinations:                    # every row is one of these
           - {origin: JFK, carrier: [AA, DL]}
           - {origin: LGA}                # with any carrier
@@ -27,7 +28,7 @@ import ast
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any, cast
 
@@ -38,6 +39,7 @@ from jam_dagster.common.validation import as_boolean, as_list, as_text, check_ke
 from jam_dagster.errors import DomainError, SpecificationError
 from jam_dagster.tables.domain.attributes import Attribute
 from jam_dagster.tables.domain.binned import BinnedAttribute
+from jam_dagster.tables.domain.coarser import FUNCTIONS, Coarser, coarser_of, readers_of
 from jam_dagster.tables.domain.entries import plain_entry
 from jam_dagster.tables.domain.expressions import column_text, syntax_of
 from jam_dagster.tables.domain.formula import Formula, formula_from
@@ -75,6 +77,10 @@ class Order:
         else.
     only
         Whether they are never apart otherwise: of whole numbers or units, and in `repairs` alone.
+    functions
+        Of one of the two its `date`, `year` or `floor`, which is compared with the other.
+    readers
+        What reads the numbers of both by these, of an order that is `checked`.
     """
 
     lower: str
@@ -82,6 +88,8 @@ class Order:
     strict: bool = False
     apart: tuple[tuple[float, float, float], ...] = ()
     only: bool = False
+    functions: tuple[str, str] = ("", "")
+    readers: tuple[Coarser, Coarser] | None = field(default=None, compare=False, repr=False)
 
     @property
     def attributes(self) -> tuple[str, ...]:
@@ -93,7 +101,8 @@ class Order:
         """Its identity in the domain's digest."""
         apart = [list(map(list, self.apart))] if self.apart else []
         only = ["only"] if self.only else []
-        return ["<" if self.strict else "<=", self.lower, self.higher, *apart, *only]
+        functions = [list(self.functions)] if any(self.functions) else []
+        return ["<" if self.strict else "<=", self.lower, self.higher, *apart, *only, *functions]
 
     def describe(self, domain: OrderedAttributes) -> str:
         """Return the constraint in words, which are those of a domain file if it is a plain one."""
@@ -109,7 +118,11 @@ class Order:
     def text(self) -> str:
         """The order as a domain file has it."""
         sign = "<" if self.strict else "<="
-        return f"{_written(self.lower)} {sign} {_written(self.higher)}"
+        lower, higher = (
+            f"{function}({_written(name)})" if function else _written(name)
+            for function, name in zip(self.functions, self.attributes, strict=True)
+        )
+        return f"{lower} {sign} {higher}"
 
     def checked(self, domain: OrderedAttributes) -> Order:
         """Return it as it is, or raise DomainError where its attributes cannot be compared."""
@@ -126,9 +139,18 @@ class Order:
                     f"{what} compares {one.name!r}, whose hour is that of another column: remove"
                     " hour_from or the order"
                 )
-        if self.lower == self.higher or pair[0].compared_as != pair[1].compared_as:
+        low, high = (_numeric(domain, name) for name in self.attributes)
+        readers = readers_of((low, high), self.functions)
+        if self.lower == self.higher or readers is None:
+            function = coarser_of(low, high) or coarser_of(high, low)
+            finer = low if coarser_of(low, high) else high
             raise DomainError(
                 f"{what} must be between two numbers, or two dates or times of one unit and zone"
+                + (f": write {function}({_written(finer.name)}) in it" if function else "")
+            )
+        if self.apart and self.functions[1]:
+            raise DomainError(
+                f"{what} keeps numbers apart, which is in units of the higher one: remove 'apart'"
             )
         entries = tuple(plain_entry(self.higher, "apart", one) for one in self.apart)
         if any(not self.strict <= first <= last for first, last, _ in entries):
@@ -136,14 +158,29 @@ class Order:
                 f"{what} keeps numbers apart: an entry of 'apart' goes from {int(self.strict)} or"
                 " more to the same number or a larger one"
             )
-        if self.only and not (entries and all(_numeric(domain, one.name).integer for one in pair)):
+        if self.only and not (entries and high.integer and (low.integer or self.functions[0])):
             raise DomainError(
                 f"{what} says 'only', which needs 'apart', and whole numbers or units: correct it"
             )
-        return replace(self, apart=entries)
+        return replace(self, apart=entries, readers=readers)
+
+    def read(
+        self, lower: npt.NDArray[Any], higher: npt.NDArray[Any]
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """Return numbers of both as they are compared."""
+        if self.readers is None:
+            return lower, higher
+        return self.readers[0](lower), self.readers[1](higher)
+
+    def least_higher(self, lower: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return the least numbers of the higher one that are at least as high as lower ones."""
+        if self.readers is None:
+            return lower
+        return self.readers[1].first(self.readers[0](lower))
 
     def holds(self, lower: npt.NDArray[Any], higher: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
         """Return where it holds between numbers."""
+        lower, higher = self.read(lower, higher)
         held: npt.NDArray[np.bool_] = lower < higher if self.strict else lower <= higher
         return held & self._apart(lower, higher, lower, higher) if self.only else held
 
@@ -164,12 +201,15 @@ class Order:
         """Return which cells hold only pairs that break it; of values that are drawn, if asked."""
         low, high = (_numeric(domain, name) for name in self.attributes)
         mask = np.zeros((low.size, high.size), dtype=bool)
-        least = (low.drawn_limits if drawn else low.bin_limits)[0]
-        largest = (high.drawn_limits if drawn else high.bin_limits)[1]
+        least, largest = self.read(
+            (low.drawn_limits if drawn else low.bin_limits)[0],
+            (high.drawn_limits if drawn else high.bin_limits)[1],
+        )
         held = least[:, None] < largest[None, :] if self.strict else least[:, None] <= largest
         if self.only:
-            ends = low.bin_limits[1][:, None], high.bin_limits[0][None, :]
-            held &= self._apart(low.bin_limits[0][:, None], ends[1], ends[0], high.bin_limits[1])
+            first, last = zip(low.bin_limits, high.bin_limits, strict=True)
+            (low_least, least), (low_most, most) = self.read(*first), self.read(*last)
+            held &= self._apart(low_least[:, None], least[None, :], low_most[:, None], most)
         mask[: low.bins, : high.bins] = ~held
         return mask
 
@@ -503,9 +543,10 @@ def _combinations(
 def _order(text: str) -> Order:
     match syntax_of(text) if len(text) <= _MOST_CHARACTERS else None:
         case ast.Compare(left=left, ops=[ast.LtE() | ast.Lt() as sign], comparators=[right]):
-            lower, higher = _name(left), _name(right)
+            (by_lower, lower), (by_higher, higher) = _side(left), _side(right)
             if lower is not None and higher is not None:
-                return Order(lower, higher, isinstance(sign, ast.Lt))
+                strict = isinstance(sign, ast.Lt)
+                return Order(lower, higher, strict, functions=(by_lower, by_higher))
     raise SpecificationError(
         f"an order must be written as departure <= arrival or departure < arrival, got"
         f' {text[:100]!r}; a column whose name is no identifier is col("its name")'
@@ -517,6 +558,14 @@ def _written(name: str) -> str:
     table, dot, column = name.partition(".")
     plain = dot and (column_text(table), column_text(column)) == (table, column)
     return name if plain else column_text(name)
+
+
+def _side(node: ast.expr) -> tuple[str, str | None]:
+    """Return the function of an order's side, if any, and the name; None if it has none."""
+    match node:
+        case ast.Call(func=ast.Name(id=function), args=[of], keywords=[]) if function in FUNCTIONS:
+            return function, _name(of)
+    return "", _name(node)
 
 
 def _name(node: ast.expr) -> str | None:

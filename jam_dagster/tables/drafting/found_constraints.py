@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import chain, combinations
+from itertools import chain, combinations, product
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from jam_dagster.errors import DomainError
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.attributes import Attribute
 from jam_dagster.tables.domain.binned import BinnedAttribute
+from jam_dagster.tables.domain.coarser import coarser_of, readers_of
 from jam_dagster.tables.domain.constraints import (
     Combinations,
     NotNull,
@@ -110,35 +111,29 @@ def found_orders(
 ) -> dict[Repair, int]:
     """Return orders of a table's columns, with the rows that unrelated ones would break.
 
-    If there are `far` columns, an order is between one of these and another one.
+    If there are `far` columns, an order is between one of these and another one. If no finer
+    order of two columns holds, one in the coarser unit of both may.
     """
     kinds: dict[tuple[str, ...], list[BinnedAttribute]] = {}
     for one in attributes:
         if one.hour_from is None:
             kinds.setdefault(one.compared_as, []).append(one)
-    rows = _sampled(len(table))
+    numbers = _Numbers(table, _sampled(len(table)))
     found: list[tuple[float, Order]] = []
-    for alike in kinds.values():
-        some = alike[:_MOST_COLUMNS] if len(alike) > 1 else []
-        first_rows = {one.name: one.numbers_in(table[one.name].iloc[rows]) for one in some}
-        every: dict[str, npt.NDArray[np.float64]] = {}
-        for pair in combinations(some, 2):
-            if far and sum(one.name in far for one in pair) != 1:
+    for pair, ways in _comparable(list(kinds.values())):
+        if far and sum(one.name in far for one in pair) != 1:
+            continue
+        if pair[0].size * pair[1].size > _MOST_PAIRED:
+            continue
+        for order in ways:
+            lower, higher = numbers.of(order, pair, few=True)
+            if (lower > higher).any():
                 continue
-            for low, high in (pair, pair[::-1]):
-                few = first_rows[low.name] > first_rows[high.name]
-                if low.size * high.size > _MOST_PAIRED or few.any():
-                    continue
-                every |= {
-                    one.name: one.numbers_in(table[one.name])
-                    for one in pair
-                    if one.name not in every
-                }
-                lower, higher = every[low.name], every[high.name]
-                share = _share_above(lower, higher)
-                if share >= _LEAST_SHARE and not (lower > higher).any():
-                    found.append((share, Order(low.name, high.name)))
-                    break
+            lower, higher = numbers.of(order, pair)
+            share = _share_above(lower, higher)
+            if share >= _LEAST_SHARE and not (lower > higher).any():
+                found.append((share, order))
+                break
     kept: dict[Order, int] = {}
     for share, order in sorted(found, key=lambda one: -one[0]):
         with suppress(DomainError):  # A circle: columns that equal each other where both are known.
@@ -148,6 +143,55 @@ def found_orders(
             break
     named = {one.name: one for one in attributes}
     return {_kept_apart(table, order, named): rows for order, rows in kept.items()}
+
+
+class _Numbers:
+    """The numbers of a table's columns, in few rows and in all."""
+
+    def __init__(self, table: pd.DataFrame, rows: npt.NDArray[np.intp]) -> None:
+        self._table, self._rows = table, rows
+        self._read: dict[tuple[str, bool], npt.NDArray[np.float64]] = {}
+
+    def of(
+        self, order: Order, pair: Sequence[BinnedAttribute], *, few: bool = False
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Return the numbers of an order's lower and higher column as they are compared."""
+        for one in pair:
+            if (one.name, few) not in self._read:
+                column = self._table[one.name]
+                self._read[one.name, few] = one.numbers_in(
+                    column.iloc[self._rows] if few else column
+                )
+        return order.read(self._read[order.lower, few], self._read[order.higher, few])
+
+
+def _comparable(
+    kinds: Sequence[Sequence[BinnedAttribute]],
+) -> Iterator[tuple[tuple[BinnedAttribute, BinnedAttribute], list[Order]]]:
+    """Yield pairs of attributes, and the orders of each that may hold, the finest first."""
+    for alike in kinds:
+        for low, high in combinations(alike[:_MOST_COLUMNS], 2):
+            ways = [Order(low.name, high.name), Order(high.name, low.name)]
+            ways += _coarser_orders(low, high)
+            yield (low, high), ways
+    for first, second in combinations(kinds, 2):
+        for low, high in product(first[:_MOST_COLUMNS], second[:_MOST_COLUMNS]):
+            if ways := _coarser_orders(low, high):
+                yield (low, high), ways
+
+
+def _coarser_orders(one: BinnedAttribute, other: BinnedAttribute) -> list[Order]:
+    """Return the orders of two attributes in the unit of one of them."""
+    found = []
+    for fine, coarse in ((one, other), (other, one)):
+        if function := coarser_of(fine, coarse):
+            up = Order(fine.name, coarse.name, functions=(function, ""))
+            found.append(replace(up, readers=readers_of((fine, coarse), up.functions)))
+            # A whole number is at most another one where it is at most its floor.
+            if function != "floor":
+                down = Order(coarse.name, fine.name, functions=("", function))
+                found.append(replace(down, readers=readers_of((coarse, fine), down.functions)))
+    return found
 
 
 def _kept_apart(
@@ -160,9 +204,9 @@ def _kept_apart(
     """
     low, high = (attributes[name] for name in order.attributes)
     kind, *unit = high.compared_as
-    if kind != "instant" or unit[0] in LONGER_THAN_DAYS:
+    if kind != "instant" or unit[0] in LONGER_THAN_DAYS or order.functions[1]:
         return order
-    starts, ends = low.numbers_in(table[low.name]), high.numbers_in(table[high.name])
+    starts, ends = order.read(low.numbers_in(table[low.name]), high.numbers_in(table[high.name]))
     between = ends - starts
     between = between[~np.isnan(between)]
     distances, rows = np.unique(between, return_counts=True)

@@ -218,3 +218,20 @@ def test_a_record_that_breaks_a_constraint_is_refused_and_one_that_breaks_a_repa
     ):
         assert (one == other).all()
     assert plain.impossible_masks() == repaired.impossible_masks() == {}
+
+
+def test_an_order_of_two_units_names_the_function_of_the_finer_one():
+    times = {
+        "at": {"unit": "minute", "bounds": ["2024-01-01", "2024-01-02"]},
+        "due": {"unit": "day", "bounds": ["2024-01-01", "2024-01-02"]},
+    }
+    with pytest.raises(DomainError, match=r"write date\(at\) in it"):
+        domain("at <= due", attributes=times)
+    for wrong in ("date(due) <= at", "year(at) <= due", "date(at) <= date(due)"):
+        with pytest.raises(DomainError, match="unit and zone"):
+            domain(wrong, attributes=times)
+    with pytest.raises(DomainError, match="units of the higher one"):
+        domain({"order": "due <= date(at)", "apart": [[0, 1, 1]]}, attributes=times, key="repairs")
+    found = domain("date(at) <= due", attributes=times)
+    assert np.argwhere(found.impossible_masks()["at", "due"])[:, 1].tolist() == [0] * 1440
+    assert Domain.from_dict(found.to_dict()) == found

@@ -1,7 +1,18 @@
 import numpy as np
 import pandas as pd
+import pytest
 
-from jam_dagster.tables import Combinations, NotNull, Order, draft_table, encode
+from jam_dagster.tables import (
+    Combinations,
+    Domain,
+    EncodedTable,
+    NotNull,
+    Order,
+    decode,
+    draft_table,
+    encode,
+)
+from jam_dagster.tables.codes.repair import repaired
 
 ROWS = 4000
 
@@ -89,3 +100,69 @@ def test_what_was_found_changes_no_code_of_another_table():
     assert draft.remark.endswith(
         "start <= end  # 1,807 public rows could have broken it\n  not missing: start, end"
     )
+
+
+def moments(low, high, seed, unit="s", zone=None):
+    start = pd.Timestamp("2024-01-01", tz=zone)
+    return pd.Series(start + pd.to_timedelta(uniform(low, high, seed), unit))
+
+
+def coarse_tables():
+    """Tables of which each keeps one order in a coarser unit, and none in a finer one."""
+    at, days = moments(0, 90 * 86400, 0), pd.to_timedelta(uniform(0, 9, 1), "D")
+    zoned = moments(0, 90 * 86400, 0, zone="Europe/Berlin")
+    local = zoned.dt.tz_localize(None).dt.normalize()
+    months = pd.Series(
+        pd.to_datetime([f"{2000 + m // 12}-{m % 12 + 1}" for m in uniform(0, 99, 0)])
+    )
+    amount = uniform(0, 100_000, 0) / 100
+    return {
+        "date(at) <= due": {"at": at, "due": at.dt.normalize() + days},
+        "opened <= date(at)": {"opened": at.dt.normalize() - days, "at": at},
+        "date(zoned) <= due": {"zoned": zoned, "due": local + days},
+        "day <= date(zoned)": {"day": local - days, "zoned": zoned},
+        "year(born) <= year_": {"born": months, "year_": months.dt.year + uniform(0, 5, 1)},
+        "since <= year(at)": {"since": months.dt.year - uniform(0, 5, 1), "at": months},
+        "floor(amount) <= most": {"amount": amount, "most": amount.astype(int) + uniform(0, 99, 1)},
+    }
+
+
+@pytest.mark.parametrize("rule", coarse_tables())
+def test_an_order_in_the_coarser_unit_is_found_and_kept(rule):
+    table = pd.DataFrame(coarse_tables()[rule])
+    domain = draft_table(table).domain
+    (order,) = (one for one in domain.repairs if isinstance(one, Order))
+    assert order.text == rule
+    assert Domain.from_dict(domain.to_dict()).digest == domain.digest
+    # Codes that have nothing to do with each other.
+    codes = encode(table, domain, private=False)
+    mixed = [np.random.default_rng(at).permutation(one) for at, one in enumerate(codes.columns)]
+    made = decode(
+        repaired(EncodedTable(domain, tuple(mixed)), np.random.default_rng(0)),
+        np.random.default_rng(0),
+    )
+    read = {
+        "date": lambda one: one.dt.tz_localize(None).dt.normalize(),
+        "year": lambda one: one.dt.year,
+        "floor": np.floor,
+        "": lambda one: one,
+    }
+    low, high = (
+        read[function](made[name])
+        for function, name in zip(order.functions, order.attributes, strict=True)
+    )
+    assert (low <= high).all()
+
+
+def test_a_chain_through_a_date_is_kept():
+    at = moments(0, 90 * 86400, 0)
+    due = at.dt.normalize() + pd.to_timedelta(uniform(0, 9, 1), "D")
+    paid = due + pd.to_timedelta(uniform(0, 5 * 86400, 2), "s")
+    domain = draft_table(pd.DataFrame({"at": at, "due": due, "paid": paid})).domain
+    texts = {one.text for one in domain.repairs if isinstance(one, Order)}
+    assert {"date(at) <= due", "due <= date(paid)"} <= texts
+    codes = tuple(uniform(0, one.bins, at) for at, one in enumerate(domain.attributes))
+    records = repaired(EncodedTable(domain, codes), np.random.default_rng(0))
+    made = decode(records, np.random.default_rng(0))
+    assert (made["at"].dt.normalize() <= made["due"]).all()
+    assert (made["due"] <= made["paid"].dt.normalize()).all()
