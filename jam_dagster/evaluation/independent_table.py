@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -31,10 +31,18 @@ class IndependentTable:
         return cls(table.domain, table.records, {name: c for (name,), c in counts.items()})
 
     @classmethod
-    def uniform(cls, domain: Domain, records: int) -> IndependentTable:
-        """Build the table without any information, in which all rows are as likely."""
-        sizes = domain.sizes.items()
-        return cls(domain, records, {name: np.full(size, records / size) for name, size in sizes})
+    def uniform(
+        cls, domain: Domain, records: int, known: Mapping[str, Sequence[float]] | None = None
+    ) -> IndependentTable:
+        """Build the table without any information, in which all rows are as likely.
+
+        `known` are weights of the cells of attributes in which it is not uniform, by name.
+        """
+        one_way = {name: np.full(size, records / size) for name, size in domain.sizes.items()}
+        for name, weights in (known or {}).items():
+            weight = np.asarray(weights, dtype=np.float64)
+            one_way[name] = weight * (records / weight.sum())
+        return cls(domain, records, one_way)
 
     def marginal(self, clique: Clique) -> np.ndarray:
         """Return the expected counts of a marginal, float64 of the clique's shape."""

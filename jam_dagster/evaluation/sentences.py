@@ -102,6 +102,7 @@ SENTENCES = {
     "bound_of_difference_exact": "A uniform table is {uniform:.3f} from the synthetic one, so the difference of their errors is at most {difference}, exactly.",
     "uniform_within": "A uniform table is {uniform:.3f} from the synthetic one, so its error is about {least:.3f} to {most:.3f}.",
     "uniform_within_exact": "A uniform table is {uniform:.3f} from the synthetic one, so its error is {least:.3f} to {most:.3f}.",
+    "singles_measured": "The error of the product of the values and bins that the budget bought, without any relation, is {singles:.3f}.",
     "singles_within": "The product of the values and bins that the budget bought, without any relation, is {singles:.3f} from the synthetic table, so its error is about {least:.3f} to {most:.3f}.",
     "sample_within": "The size of that sample is {least:,} to {most:,} records, with a confidence of {confidence:.0%}.",
     # Advice.

@@ -210,7 +210,9 @@ def verdict_of(
         headline = f"{headline} {_said('clipped', shares=shares)}"
         notes.insert(0, _said("clipped_counts"))
     measured_ours = None if errors is None or public else errors.synthetic
-    if measured_ours is not None and singles is not None and not (found.hidden or misfits):
+    if errors is not None and errors.bought is not None and not (found.hidden or misfits):
+        statistics.append(_said("singles_measured", singles=errors.bought.mean))
+    elif measured_ours is not None and singles is not None and not (found.hidden or misfits):
         ours = measured_ours.possible
         least, most = abs(singles - ours), min(singles + ours, MOST)
         statistics.append(_said("singles_within", singles=singles, least=least, most=most))

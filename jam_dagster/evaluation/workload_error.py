@@ -127,6 +127,8 @@ class WorkloadErrors:
         The errors of the free baseline: rows of the public prior. None without a public table.
     uniform
         The error of a uniform table, in mode ``"exact"`` and where there is no public table.
+    bought
+        The error of the product of the counts that bought the domain, where `uniform` is.
     independent
         The error of the product of the private one-way marginals, with every attribute exact and
         no relation between them; only in mode ``"exact"``.
@@ -166,6 +168,7 @@ class WorkloadErrors:
     utility: tuple[TargetUtility, ...] = ()
     regressions: tuple[Regression, ...] = ()
     uniform: TableErrors | None = None
+    bought: TableErrors | None = None
     left_out: tuple[str, ...] = ()
 
     @classmethod
@@ -192,7 +195,7 @@ class WorkloadErrors:
             "independent": self.independent,
         }
         told = {name: None if one is None else one.to_dict() for name, one in tables.items()}
-        more = {"prior": self.prior, "uniform": self.uniform}
+        more = {"prior": self.prior, "uniform": self.uniform, "bought": self.bought}
         return told | {name: one.to_dict() for name, one in more.items() if one is not None}
 
     def to_frame(self) -> pd.DataFrame:
@@ -241,6 +244,7 @@ def workload_error(
     prior: Callable[[], MarginalSource] | None = None,
     left_out: Sequence[str] = (),
     targets: Sequence[str] = (),
+    bought: Mapping[str, Sequence[float]] | None = None,
 ) -> WorkloadErrors:
     """Measure the workload error of a synthetic and a public table, and of the free baseline.
 
@@ -275,6 +279,8 @@ def workload_error(
     targets
         In mode ``"private"``, the columns for which scores of classifiers are measured. The
         private table then holds its rows.
+    bought
+        Weights of the cells of bought attributes, by name; for mode ``"exact"``.
     prior
         Makes the free baseline from public data; called if its error is measured. None: there is
         none.
@@ -319,7 +325,7 @@ def workload_error(
         measured, left_out = workload, ()
     pairs = CoarsePairs.of(private.domain, synthetic, left_out)
     if mode == "exact":
-        errors = _exact_errors(private, judged, measured, pairs, records, prior)
+        errors = _exact_errors(private, judged, measured, pairs, records, prior, bought)
         return replace(errors, left_out=tuple(left_out))
     if draws is None:
         raise SpecificationError(
@@ -368,6 +374,7 @@ def _exact_errors(
     pairs: CoarsePairs,
     records: int | None,
     prior: Callable[[], MarginalSource] | None,
+    bought: Mapping[str, Sequence[float]] | None,
 ) -> WorkloadErrors:
     if records is None:
         _check_records("private", private)
@@ -379,6 +386,8 @@ def _exact_errors(
         baselines["prior"] = prior()
     if "public" not in judged:
         baselines["uniform"] = IndependentTable.uniform(private.domain, 1)
+        if bought:
+            baselines["bought"] = IndependentTable.uniform(private.domain, 1, bought)
     records = private.records or records
     errors = np.empty((len(baselines), len(workload.cliques)))
     blocks = _judged(errors, private, tuple(baselines.values()), workload.cliques, records)
@@ -397,6 +406,7 @@ def _exact_errors(
         gathered.get("prior"),
         gathered["independent"],
         uniform=gathered.get("uniform"),
+        bought=gathered.get("bought"),
         sample_equivalent=sampled.equivalent(gathered["synthetic"].mean),
     )
 
@@ -637,9 +647,6 @@ def uniform_distance(
 
     `singles` are weights of the cells of attributes in which it is not uniform, by name.
     """
-    uniform = IndependentTable.uniform(synthetic.domain, synthetic.records)
-    for name, weights in (singles or {}).items():
-        weight = np.asarray(weights, dtype=np.float64)
-        uniform.one_way[name][:] = weight * (synthetic.records / weight.sum())
+    uniform = IndependentTable.uniform(synthetic.domain, synthetic.records, singles)
     (errors,) = table_errors(synthetic, [uniform], workload)
     return errors.mean

@@ -27,7 +27,7 @@ from jam_dagster.tables.codes.marginals import PackedCounts
 from jam_dagster.tables.codes.purpose import targets
 from jam_dagster.tables.codes.roots import encode_two
 from jam_dagster.tables.codes.table import counts_or_codes
-from jam_dagster.tables.domain.bought import OTHER, bought_singles, bought_text
+from jam_dagster.tables.domain.bought import OTHER, bought_text
 from jam_dagster.tables.sources.public import encoded_tables
 from jam_dagster.tables.sources.table_file import TableFile
 
@@ -217,11 +217,8 @@ class MadeRelease:
     @property
     def _singles(self) -> dict[str, list[float]]:
         """The weights of the cells of bought attributes, as they were counted."""
-        bought, records = self.run.model.domain.bought, self.run.transcript.records
-        asked = None if bought is None else bought.asked.asked
-        if bought is None or asked is None:
-            return {}
-        return bought_singles(bought.asked.attributes, asked, bought.counts, records)
+        bought = self.run.model.domain.bought
+        return {} if bought is None else bought.singles(self.run.transcript.records)
 
     def _held_out(self) -> dict[str, tuple[float, float]]:
         """Return how well each target is predicted on public rows, if no private record tested it.

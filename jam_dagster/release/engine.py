@@ -555,6 +555,7 @@ class Engine:
                     prior=prior,
                     left_out=left_out,
                     targets=self._scored(run),
+                    bought=domain.bought.singles(run.transcript.records) if domain.bought else {},
                 )
                 if exact and spec.purpose:
                     errors = self._with_analyses(errors, private, synthetic, public, prior)

@@ -264,6 +264,7 @@ CASES: dict[str, tuple[Verdict, dict[str, object]]] = {
         verdict_of(noisy(0.2, None), uniform=1.0, singles=0.5),
         {"singles": 0.5, "least": 0.3, "most": 0.7},
     ),
+    "singles_measured": (verdict_of(exact(0.2, None, bought=TableErrors(0.5))), {"singles": 0.5}),
     "sample_within": (
         verdict_of(exact(0.1, sample_equivalent=12, equivalent_within=(10, 1400))),
         {"least": 10, "most": 1400},

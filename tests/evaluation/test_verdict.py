@@ -10,7 +10,12 @@ import pytest
 from jam_dagster.evaluation import ExpectationResult, verdict_of
 from jam_dagster.evaluation.coarse_pairs import PairErrors
 from jam_dagster.evaluation.domain_fit import CatchAllShare, ColumnFit
-from jam_dagster.evaluation.workload_error import TableErrors, WorkloadErrors, uniform_distance
+from jam_dagster.evaluation.workload_error import (
+    TableErrors,
+    WorkloadErrors,
+    uniform_distance,
+    workload_error,
+)
 from jam_dagster.tables import (
     Domain,
     EncodedTable,
@@ -349,4 +354,12 @@ def test_the_product_of_bought_singles_is_compared_without_a_public_table() -> N
     table = EncodedTable(DOMAIN, (np.zeros(60, int), np.zeros(60, int)))
     workload = Workload.of(DOMAIN, [["a"], ["b"]])
     known = {"a": [3.0, 0.0]}
-    assert uniform_distance(table, workload, known) == pytest.approx((0.0 + 2 * 29 / 30) / 2)
+    error = (0.0 + 2 * 29 / 30) / 2
+    assert uniform_distance(table, workload, known) == pytest.approx(error)
+    # Exact errors measure it.
+    exact = workload_error(table, table, None, workload, mode="exact", bought=known)
+    assert exact.bought is not None
+    assert exact.bought.mean == pytest.approx(error)
+    said = verdict_of(exact, singles=error).statistics
+    assert said[-1].endswith("without any relation, is 0.967.")
+    assert "is about" not in said[-1]

@@ -126,6 +126,21 @@ def test_bins_are_bought_charged_certified_and_verified(people: pd.DataFrame) ->
     assert "file: domain" in failed()
 
 
+@pytest.mark.slow  # A whole release.
+def test_exact_errors_measure_what_was_bought() -> None:
+    made = release(ledger=None, noise="numpy", seed=0, evaluation_mode="exact", report=True)
+
+    errors = made.errors
+    assert errors.synthetic is not None
+    assert errors.uniform is not None
+    assert errors.bought is not None
+    # The workload is of single attributes, all of which the counts know or are uniform in.
+    assert errors.bought.mean < 0.15
+    assert errors.uniform.mean > 0.3
+    assert any("The error of the product of the values" in one for one in made.verdict.statistics)
+    assert "Product of what was bought" in Path("out/restricted/report.html").read_text()
+
+
 @pytest.mark.slow
 def test_a_run_that_stops_while_it_buys_pays_nothing_twice(
     monkeypatch: pytest.MonkeyPatch,

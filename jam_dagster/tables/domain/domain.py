@@ -27,6 +27,7 @@ from jam_dagster.tables.domain.bought import (
     PaidCounts,
     asking_entry,
     bought_attributes,
+    bought_singles,
 )
 from jam_dagster.tables.domain.children import Link, child_attributes, impossible_children
 from jam_dagster.tables.domain.constraints import (
@@ -632,6 +633,15 @@ class Bought:
 
     asked: Domain
     counts: tuple[PaidCounts, ...]
+
+    def singles(self, records: int) -> dict[str, list[float]]:
+        """Return the weights of the cells of bought attributes, by `bought_singles`."""
+        asked = self.asked.asked
+        return (
+            {}
+            if asked is None
+            else bought_singles(self.asked.attributes, asked, self.counts, records)
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return what a domain file has under ``bought``."""
