@@ -150,7 +150,7 @@ def test_both_of_two_tables_are_described(made: Released) -> None:
     unit = found["Top: unit of privacy"].holds
     assert "A record is a row with all its rows of persons." in unit
     assert "differ by one record more or less" in unit
-    assert "two tables that differ by one record names" in identified
+    assert "two tables that differ by one record decides" in identified
     names = re.findall(r'<th scope="row" class="name">(.*?)</th>', page_of(made, certificate, two))
     assert names == ["region", "job"]
 
