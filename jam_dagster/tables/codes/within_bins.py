@@ -187,7 +187,12 @@ def _points(
 ) -> npt.NDArray[Any]:
     low, high = _range(attribute, bins, rng)
     if attribute.scale is not None:
-        points: npt.NDArray[np.int64] = rng.integers(low, high, endpoint=True)
+        apart = attribute.points_apart
+        points: npt.NDArray[np.int64] = (
+            rng.integers(low, high, endpoint=True)
+            if apart == 1
+            else low + apart * rng.integers(0, (high - low) // apart, endpoint=True)
+        )
         return attribute.at_drawn_times(points, rng)
     # Unlike low + share * (high - low), this cannot overflow.
     share = rng.random(len(bins))

@@ -92,6 +92,11 @@ class BinnedAttribute(Attribute):
             return 1
         return None if self.decimals is None else 10**self.decimals
 
+    @property
+    def points_apart(self) -> int:
+        """How many multiples of ``1 / scale`` are from one number that is drawn to the next."""
+        return 1
+
     @abstractmethod
     def number(self, what: str, key: str, written: object, *, end: bool = False) -> float:
         """Return the number that an edge in a domain file stands for."""

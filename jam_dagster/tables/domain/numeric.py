@@ -26,6 +26,7 @@ from jam_dagster.tables.domain.values import (
     DECIMAL_DTYPE,
     DTYPES_OF_ANY,
     DTYPES_OF_KIND,
+    LARGEST_INTEGER,
     Mask,
     Numbers,
     check_dtype,
@@ -35,6 +36,7 @@ from jam_dagster.tables.domain.values import (
 
 # In seconds since 1970.
 _LARGEST_SINGLE = float(np.finfo(np.float32).max)
+_LITTLE = 1e-6
 _IN_2000, _IN_2040 = 946_684_800, 2_208_988_800
 
 
@@ -68,21 +70,26 @@ class NumericAttribute(BinnedAttribute):
     format
         How texts write the numbers (see `NumberFormat`), such as "$#,##0.00" or "0%"; None: as
         Python does. Without `integer` and `decimals` the numbers have its decimals.
+    step
+        How far apart the numbers are that are drawn from the first to the last one of an entry, or
+        from a whole bin; None: by the last decimal.
 
     Raises
     ------
     DomainError
         Edges that do not increase or are not finite, a bin without an allowed value, a dtype
-        that cannot hold the values, an entry of `within` that is not in one bin, or
+        that cannot hold the values, an entry of `within` that is not in one bin, a step that is
+        not a multiple of the last decimal, or
         `unreadable` is not "error" and the attribute is not nullable.
     """
 
     integer: bool = False
     decimals: int | None = None
     format: str | None = None
+    step: float | None = None
 
     keys = (
-        *("edges", "bounds", "bins", "integer", "decimals"),
+        *("edges", "bounds", "bins", "integer", "decimals", "step"),
         *("outside", "nullable", "unreadable", "dtype", "within", "format"),
     )
     compared_as = ("number",)
@@ -151,6 +158,17 @@ class NumericAttribute(BinnedAttribute):
             entries = (tuple(map(_single, one[:2])) + tuple(one[2:]) for one in self.within)
             object.__setattr__(self, "within", tuple(entries))
         super().__post_init__()
+        if self.step is not None:
+            points = 0.0 if self.scale is None else self.step * self.scale
+            if not 1 <= round(points) <= LARGEST_INTEGER or abs(points - round(points)) > _LITTLE:
+                raise DomainError(
+                    f"attribute {self.name!r}: step must be a multiple of the last decimal of an"
+                    " attribute with `integer` or `decimals`"
+                )
+
+    @property
+    def points_apart(self) -> int:
+        return round((self.step or 0.0) * (self.scale or 1)) or 1
 
     def _up_to_edges(self, within: Entries) -> Entries:
         if self.scale is not None or not within:
@@ -224,7 +242,8 @@ class NumericAttribute(BinnedAttribute):
             as_integer(what, "decimals", decimals)
         integer = as_boolean(what, "integer", entry.get("integer", False))
         edges = _edges_in(what, entry)
-        return cls(name, edges, integer, decimals, entry.get("format"), **shared)
+        step = None if "step" not in entry else float(as_number(what, "step", entry["step"]))
+        return cls(name, edges, integer, decimals, entry.get("format"), step, **shared)
 
     def _own_entry(self) -> dict[str, Any]:
         low, high = map(self.written, (self.edges[0], self.edges[-1]))
@@ -236,6 +255,7 @@ class NumericAttribute(BinnedAttribute):
         declared = {
             "integer": self.integer or None,
             "decimals": self.decimals,
+            "step": None if self.step is None else short_number(self.step),
             "outside": "clip" if self.clip else None,
             "format": self.format,
         }
@@ -247,7 +267,8 @@ class NumericAttribute(BinnedAttribute):
         return "str" if self.format else inferred_dtype(kind, self.nullable)
 
     def canonical_form(self) -> dict[str, Any]:
-        own = {"integer": self.integer, "decimals": self.decimals, "format": self.format}
+        own: dict[str, Any] = {"integer": self.integer, "decimals": self.decimals}
+        own |= {"format": self.format} | ({} if self.step is None else {"step": self.step})
         return super().canonical_form() | own
 
     def check_column(self, column: pd.Series[Any]) -> None:

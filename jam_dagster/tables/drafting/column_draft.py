@@ -45,7 +45,7 @@ from jam_dagster.tables.domain.values import (
     truths_of,
 )
 from jam_dagster.tables.drafting.many_texts import advice_on
-from jam_dagster.tables.drafting.quantile_bins import KEPT_VALUES, with_quantile_bins
+from jam_dagster.tables.drafting.quantile_bins import KEPT_VALUES, step_of, with_quantile_bins
 from jam_dagster.tables.drafting.time_draft import NEARLY_ALL, draft_time, reads_enough
 
 _MAX_CATEGORIES = 1000
@@ -55,6 +55,7 @@ _SHOWN_CHARACTERS = 60
 # Number of texts that are kept if there are more different ones.
 _KEPT_TEXTS = 60
 _MAX_DECIMALS = 6
+_MOST_DECIMALS, _MOST_DIGITS, _SINGLE_DIGITS = 15, 10, 6
 _OWN_BIN_SHARE = 0.1
 _OWN_BIN_ROWS = 20
 # If few numbers are different, a text among them may be one of the column's values.
@@ -431,6 +432,7 @@ def _draft_numeric(
         format=None if form is None else form.pattern,
     )
     if bins is None:
+        draft = dataclasses.replace(draft, step=step_of(draft, values))
         return with_quantile_bins(draft, values)
     count = float("inf")
     if draft.scale is not None:
@@ -495,9 +497,16 @@ def _finite(column: pd.Series[Any]) -> npt.NDArray[Any]:
 def _decimals(arrays: list[npt.NDArray[Any]]) -> int | None:
     """Return the number of decimals that suffices for all values; None if it is large."""
     largest = max(float(np.abs(array).max()) for array in arrays if len(array))
-    for decimals in range(1, _MAX_DECIMALS + 1):
+    single = any(array.dtype == np.float32 for array in arrays)
+    for decimals in range(1, _MOST_DECIMALS + 1):
         if largest * 10**decimals > LARGEST_INTEGER:
             return None
+        # Small numbers have more decimals, of as many digits.
+        digits = _SINGLE_DIGITS if single else _MOST_DIGITS
+        if decimals > _MAX_DECIMALS and largest * 10**decimals > 10**digits:
+            return None
+        if any((np.round(array[:_FEW], decimals) != array[:_FEW]).any() for array in arrays):
+            continue
         if all((np.round(array, decimals) == array).all() for array in arrays):
             return decimals
     return None

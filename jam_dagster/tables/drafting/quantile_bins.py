@@ -74,18 +74,43 @@ def with_quantile_bins(draft: NumericAttribute, values: Numbers) -> NumericAttri
 def with_entries(binned: NumericAttribute, values: Numbers) -> NumericAttribute:
     """Return an attribute that says what is within its bins, as in a public column."""
     distinct, rows = np.unique(values, return_counts=True)
-    least, largest = binned.bin_limits
+    least, largest = _on_steps(binned, float(distinct[0]))
     entries: list[tuple[float, float, float]] = []
     clock = binned.scale == 1 and _is_clock(distinct)
     for index, (first, end) in enumerate(pairwise(_edge_indices(binned.edges, distinct))):
         held, times = distinct[first:end], rows[first:end]
-        if least[index] == largest[index] or first == end:
+        if first == end or binned.bin_limits[0][index] == binned.bin_limits[1][index]:
             continue
         if len(distinct) <= KEPT_VALUES:
             entries += zip(held.tolist(), held.tolist(), times.tolist(), strict=True)
         else:
             entries += _entries(binned, (least[index], largest[index]), held, times, clock)
     return dataclasses.replace(binned, within=tuple(entries))
+
+
+def step_of(draft: NumericAttribute, values: Numbers) -> float | None:
+    """Return how far apart all numbers of a public column are, if that is more than a decimal.
+
+    Up to a hundred different numbers are the only ones that are decoded.
+    """
+    distinct = np.unique(values)
+    if draft.scale is None or len(distinct) <= KEPT_VALUES:
+        return None
+    points = np.rint(distinct * draft.scale).astype(np.int64)
+    apart = int(np.gcd.reduce(np.diff(points)))
+    return float(apart / draft.scale) if apart > 1 else None
+
+
+def _on_steps(binned: NumericAttribute, start: float) -> tuple[Numbers, Numbers]:
+    """Return the least and the largest number of each bin that is whole steps above the first."""
+    if binned.points_apart == 1 or binned.scale is None:
+        return binned.bin_limits
+    apart, zero = binned.points_apart, round(start * binned.scale)
+    first, last = (one - zero for one in binned.grid_limits)
+    return (
+        binned.from_grid(-(-first // apart) * apart + zero),
+        binned.from_grid(last // apart * apart + zero),
+    )
 
 
 def _between(draft: NumericAttribute, low: float, high: float) -> float:
@@ -219,7 +244,8 @@ def _entries(
     entries: list[tuple[float, float, float]] = []
     for (first, last), start, end in pieces:
         entries += _parts(attribute, (first, last), values[start:end], rows[start:end])
-    return [] if entries == [(low, high, rest)] and not heaps else [*heaps, *entries]
+    even = entries == [(low, high, rest)] and not heaps and attribute.points_apart == 1
+    return [] if even else [*heaps, *entries]
 
 
 def _pieces(
@@ -286,6 +312,7 @@ def _parts(
         # Stretches of any numbers meet at one of few digits.
         meet = [_roundest(float(values[one - 1]), float(values[one])) for one in starts[1:]]
         return list(zip([low, *meet], [*meet, high], counts.tolist(), strict=True))
-    ends = [*(_beside(attribute, float(values[one]), -1) for one in starts[1:]), high]
+    before = np.rint(values[starts[1:]] * attribute.scale) - attribute.points_apart
+    ends = [*attribute.from_grid(before).tolist(), high]
     firsts = [low, *values[starts[1:]].tolist()]
     return list(zip(firsts, ends, counts.tolist(), strict=True))

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from jam_dagster.errors import DomainError, SpecificationError
 from jam_dagster.tables import Domain, decode, draft_domain, encode
 
 RNG = np.random.default_rng(0)
@@ -98,3 +99,41 @@ def test_a_domain_from_both_tables_has_no_such_weights():
     attribute = draft_domain(table, private=table).attributes[0]
     assert attribute.within == ()
     assert attribute.bins == 32
+
+
+@pytest.mark.parametrize(
+    ("values", "step", "decimals"),
+    [
+        (RNG.integers(1, 400, 3000) / 20, 0.05, 2),
+        ((RNG.integers(1, 400, 3000) / 20).round(2).astype("float32"), 0.05, 2),
+        (RNG.integers(1, 400, 3000) + 0.99, 1.0, 2),
+        (RNG.integers(1, 4000, 3000) * 10**9, 10.0**9, None),
+        (RNG.integers(1, 4000, 3000) * 10.0**9, 10.0**9, None),
+        (np.r_[np.zeros(900), RNG.integers(-300, 300, 3000) * 2], 2.0, None),
+        (np.round(RNG.gamma(2, 3e-7, 3000), 9), None, 9),
+        (RNG.gamma(2, 3e-7, 3000), None, None),
+        (RNG.gamma(2, 3e-7, 3000).astype("float32"), None, None),
+    ],
+)
+def test_steps_and_significant_digits_are_those_of_the_column(values, step, decimals):
+    domain = drafted(values)
+    attribute = domain.attribute("a")
+    assert (attribute.step, attribute.decimals) == (step, decimals)
+    assert Domain.from_dict(domain.to_dict()) == domain
+    assert Domain.from_dict(domain.to_dict()).digest == domain.digest
+    _, decoded = there_and_back(values, domain)
+    if step:
+        apart = (decoded - float(values.min())) / step
+        assert np.allclose(apart, np.rint(apart), atol=1e-4)
+        assert len(np.unique(decoded)) > 150
+    if decimals:
+        assert (decoded == decoded.astype(values.dtype).round(decimals)).all()
+
+
+@pytest.mark.parametrize("step", [0, -1, 0.015, "x"])
+def test_a_step_is_a_multiple_of_the_last_decimal(step):
+    entry = {"edges": [0, 1, 2], "decimals": 2, "step": step}
+    with pytest.raises((DomainError, SpecificationError), match="step"):
+        Domain.from_dict({"attributes": {"a": entry}})
+    with pytest.raises(DomainError, match="step must be"):
+        Domain.from_dict({"attributes": {"a": {"edges": [0, 1], "step": 1}}})
