@@ -421,6 +421,16 @@ class ChildrenSpec(Section):
         default=None, description="the attributes of a child: a domain file, or the same inline"
     )
 
+    @classmethod
+    def _sentence(cls, name: str, error: Mapping[str, Any]) -> str:
+        said = super()._sentence(name, error)
+        if name != "key" or not isinstance(error["input"], list | tuple):
+            return said
+        return (
+            f"{said.removesuffix('.')}: join the columns that identify a row of the root table into"
+            " one, in the sources of both tables."
+        )
+
 
 class SpecificationKeys(_Keys):
     """The keys of a specification. The packages of sources, domains, mechanisms say which exist."""

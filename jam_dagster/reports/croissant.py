@@ -159,8 +159,9 @@ def _record_sets(domain: Domain, files: Sequence[str]) -> list[dict[str, Any]]:
     roots, children = domain.children.roots, domain.children.domain
     table, column = domain.children.link.table, domain.children.link.column
     rows = "rows" if table != "rows" else "roots"
-    owners = _record_set(rows, {column: "int64", **roots.columns}, files[0])
-    owned = _record_set(table, {column: "int64", **children.columns}, files[1])
+    key = "str" if domain.children.link.width else "int64"
+    owners = _record_set(rows, {column: key, **roots.columns}, files[0])
+    owned = _record_set(table, {column: key, **children.columns}, files[1])
     owned["field"][0]["references"] = {"field": {"@id": owners["field"][0]["@id"]}}
     return [owners, owned]
 

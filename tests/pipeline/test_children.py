@@ -225,6 +225,21 @@ def test_households_alone_are_public_and_the_domain_is_drafted_from_two(two: Ben
 
 
 @pytest.mark.slow
+def test_text_keys_of_public_tables_keep_their_width_from_asset_to_asset(two: Bench) -> None:
+    for path in two.home.glob("p*.csv"):
+        frame = pd.read_csv(path)
+        frame["household"] = frame["household"].astype(str).str.zfill(6)
+        frame.to_csv(path, index=False)
+    children = given(two, domain=None)["children"]
+    result = two.run(children=children, domain={"identify": "public"})
+    assert result.success, failure(result)
+    households, persons = (table_of(two, key.path[-1]) for key in (ROOT_TABLE, CHILDREN))
+    assert households["household"].tolist()[:2] == ["000001", "000002"]
+    assert persons["household"].isin(households["household"]).all()
+    assert failed(two) == {}
+
+
+@pytest.mark.slow
 def test_research_shows_neither_table(two: Bench) -> None:
     privacy = PrivacySpec(epsilon=2.0, noise="numpy", seed=3)
     result = two.run(privacy=privacy, **given(two))

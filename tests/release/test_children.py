@@ -206,3 +206,35 @@ def test_what_does_not_go_together_is_refused_before_a_charge(
     with pytest.raises((SpecificationError, InputError), match=message):
         release(**changes)
     assert Ledger("ledger.db").balance("people").spent_units == 0
+
+
+def with_text_keys() -> None:
+    for name in ("private", "public"):
+        for table in ("households", "persons"):
+            frame = pd.read_csv(f"{name}_{table}.csv")
+            frame["household"] = frame["household"].astype(str).str.zfill(6)
+            frame.to_csv(f"{name}_{table}.csv", index=False)
+
+
+def test_text_keys_keep_their_width_and_children_of_no_root_are_counted() -> None:
+    with_text_keys()
+    persons = pd.read_csv("public_persons.csv", dtype=str)
+    persons.loc[:49, "household"] = "999999"
+    persons.to_csv("public_persons.csv", index=False)
+    made = release(ledger=None, dataset=None, noise="numpy", seed=1, folder=None)
+    assert made.table["household"].tolist()[:2] == ["000001", "000002"]
+    assert made.children["household"].isin(made.table["household"]).all()
+    assert "household: 50 public rows of persons have the key of no row" in " ".join(made.messages)
+
+
+@pytest.mark.slow
+def test_a_release_with_text_keys_is_verified() -> None:
+    with_text_keys()
+    made = release(checks=True)
+    assert [one.message for one in made.verify() if not one.passed] == []
+    assert (Path("out") / "domain.yaml").read_text().count("key_width: 6") == 1
+
+
+def test_a_key_of_several_columns_names_the_remedy() -> None:
+    with pytest.raises(SpecificationError, match="join the columns that identify a row"):
+        release(children=children(key=["household", "year"]))

@@ -32,7 +32,7 @@ from jam_dagster.tables.codes.privacy_unit import (
 )
 from jam_dagster.tables.codes.table import EncodedTable, joined
 from jam_dagster.tables.codes.within_roots import Family, Kin, RuleTables, Unfit
-from jam_dagster.tables.domain.children import SLOTS
+from jam_dagster.tables.domain.children import MOST_DIGITS, SLOTS
 from jam_dagster.tables.domain.columns import (
     Batch,
     column_in,
@@ -191,7 +191,21 @@ def roots_with_children(roots: pd.DataFrame, children: pd.DataFrame, link: Link)
             f"no row of the public table {link.table!r} has the {link.column!r} of a row of its"
             " root table: write the keys alike in both"
         )
-    return _flat(limited, children, link, chosen, number)
+    flat = _flat(limited, children, link, chosen, number)
+    flat.attrs = {
+        KEYS: {"width": _width_of(roots[link.column]), "rootless": int((owners < 0).sum())}
+    }
+    return flat
+
+
+def _width_of(keys: pd.Series[Any]) -> int:
+    """Return how many digits all keys of a public table have that are texts such as 000001."""
+    texts = keys.unique().tolist()
+    if not all(isinstance(one, str) and one.isascii() and one.isdecimal() for one in texts):
+        return 0
+    width = len(texts[0])
+    alike = all(len(one) == width for one in texts) and width <= MOST_DIGITS
+    return width if alike and any(one.startswith("0") for one in texts) else 0
 
 
 def _check_key(table: pd.DataFrame, link: Link, called: str) -> None:
@@ -238,6 +252,9 @@ def children_apart(flat: pd.DataFrame, link: Link) -> tuple[pd.DataFrame, pd.Dat
         children.append(rows.rename(columns=columns))
     return flat[roots], pd.concat(children, ignore_index=True)
 
+
+KEYS = "keys"
+"""The mark of a public flat table: the width of its keys, and its children of no root."""
 
 _ROOT = "\0root"
 """A column for the index of a root in its table, with a name that no table has."""
@@ -501,8 +518,9 @@ def decode_two(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Decode a table of roots with two children to the root table and the children's table.
 
-    Both begin with the link's column: roots are numbered from 1, and each child has the number of
-    its root. Totals of the root table follow from the rows of the children.
+    Both begin with the link's column: roots are numbered from 1, in texts of the link's width if it
+    has one, and each child has the key of its root. Totals of the root table follow from the rows
+    of the children.
     """
     children = _children_of(encoded)
     column = children.link.column
@@ -514,7 +532,7 @@ def decode_two(
         found = children.cells_of(one, tables[1], owners, roots.records)
         tables[0][one.name] = found.set_axis(tables[0].index)
     for table, numbers in zip(tables, (np.arange(roots.records), owners), strict=True):
-        table.insert(0, column, numbers + 1)
+        table.insert(0, column, children.link.keys(numbers + 1).set_axis(table.index))
     return tables
 
 

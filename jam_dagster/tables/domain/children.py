@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from itertools import product
 from typing import TYPE_CHECKING, Any, Self
@@ -32,6 +32,7 @@ from jam_dagster.errors import DomainError, SpecificationError
 from jam_dagster.tables.domain.attributes import Attribute, CatchAll
 from jam_dagster.tables.domain.categorical import CategoricalAttribute
 from jam_dagster.tables.domain.impossible import ImpossibleCombination
+from jam_dagster.tables.domain.text_dtype import text_dtype
 from jam_dagster.tables.domain.values import Mask, Value
 
 if TYPE_CHECKING:
@@ -42,6 +43,9 @@ SLOTS = (1, 2)
 
 MOST_CHILDREN = 10
 """The largest number of children of a root that is modelled."""
+
+MOST_DIGITS = 30
+"""The largest width of a key that is a text of digits."""
 
 _TABLE = re.compile(r"[a-z][a-z0-9_]*")
 
@@ -210,6 +214,8 @@ class Link:
         The column of both tables that identifies a root.
     maximum
         The largest number of children that a root keeps, 1 to `MOST_CHILDREN`.
+    width
+        Digits of a synthetic key that is a text such as ``000001``; 0: keys are numbers.
 
     Raises
     ------
@@ -220,6 +226,8 @@ class Link:
     table: str
     column: str
     maximum: int
+    # Public keys have it, and no other part of a release knows these.
+    width: int = field(default=0, compare=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.table, str) or not _TABLE.fullmatch(self.table):
@@ -238,6 +246,12 @@ class Link:
                 f"children.{self.table}.max must be a whole number from 1 to {MOST_CHILDREN}, got"
                 f" {self.maximum!r}"
             )
+        whole = isinstance(self.width, int) and not isinstance(self.width, bool)
+        if not whole or not 0 <= self.width <= MOST_DIGITS:
+            raise SpecificationError(
+                f"children.{self.table}.key_width must be a whole number from 0 to {MOST_DIGITS},"
+                f" got {self.width!r}"
+            )
 
     def name(self, slot: int, column: str) -> str:
         """Return the name of an attribute of one of the two children."""
@@ -248,8 +262,19 @@ class Link:
         return tuple(self.name(slot, column) for column in columns)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the column, which is the entry `key`, and the maximum."""
-        return {"key": self.column, "max": self.maximum}
+        """Return the column, which is the entry `key`, the maximum, and the width of a text."""
+        width = {"key_width": self.width} if self.width else {}
+        return {"key": self.column, "max": self.maximum, **width}
+
+    def keys(self, numbers: npt.NDArray[np.intp]) -> pd.Series[Any]:
+        """Return the keys of roots by their numbers."""
+        import pandas as pd
+
+        if not self.width:
+            return pd.Series(numbers)
+        texts = [f"{one:0{self.width}d}" for one in numbers.tolist()]
+        keys: pd.Series[Any] = pd.Series(texts, dtype=text_dtype())
+        return keys
 
 
 def child_attributes(link: Link, attributes: Sequence[Attribute]) -> tuple[Attribute, ...]:
@@ -297,7 +322,8 @@ def linked_in(written: object) -> tuple[Link, dict[str, Any]]:
     if not isinstance(entry, Mapping):
         raise SpecificationError(f"children.{table} must be a mapping with key, max and attributes")
     content = dict(entry)
-    return Link(table, content.pop("key", ""), content.pop("max", 0)), content
+    names = ("key", ""), ("max", 0), ("key_width", 0)
+    return Link(table, *(content.pop(*one) for one in names)), content
 
 
 def _products(mask: npt.NDArray[np.bool_]) -> Iterator[tuple[tuple[int, ...], ...]]:

@@ -481,6 +481,7 @@ class Domain:
                 *(self.children.roots.digest, self.children.domain.digest),
                 *([totals] if totals else []),
                 *([rules] if rules else []),
+                *([{"key_width": width}] if (width := self.children.link.width) else []),
             ]
         if self.asked is not None:
             values = {name: [most, *public] for name, (most, public) in self.asked.values.items()}

@@ -14,7 +14,7 @@ from jam_dagster.errors import DomainError, InputError, SpecificationError
 from jam_dagster.tables.codes.encode import encode
 from jam_dagster.tables.codes.marginals import MarginalSource
 from jam_dagster.tables.codes.public import PublicTables
-from jam_dagster.tables.codes.roots import children_apart
+from jam_dagster.tables.codes.roots import KEYS, children_apart
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.attributes import Attribute
 from jam_dagster.tables.domain.categorical import CategoricalAttribute
@@ -306,6 +306,8 @@ def draft_with_children(
 
     if list(frames) != [""]:
         raise InputError("the domain of roots with children is drafted from one public table")
+    marks = frames[""].attrs.get(KEYS, {})
+    link = replace(link, width=marks.get("width", 0))
     roots, children = children_apart(frames[""], link)
     chosen_columns([*roots.columns, *children.columns], columns, exclude)
 
@@ -338,4 +340,15 @@ def draft_with_children(
         domain=merged.domain.with_children(link, child.domain, totals if left else (), rules),
         children=child,
         breakable=counted,
+        notes={**merged.notes, **_rootless(marks.get("rootless", 0), link)},
     )
+
+
+def _rootless(number: int, link: Link) -> dict[str, str]:
+    """Return a note on the public children that have no root."""
+    if not number:
+        return {}
+    return {
+        link.column: f"{number:,} public rows of {link.table} have the key of no row of the root"
+        " table, and are left out, as private ones are"
+    }
