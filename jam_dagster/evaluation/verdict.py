@@ -141,6 +141,7 @@ def verdict_of(
     unmeasured: str = "unmeasured",
     recommended: str = "",
     compared: str = "public",
+    learned: bool = True,
     apart: PairErrors | None = None,
     lost: Sequence[str] = (),
     measured: Sequence[str] | None = None,
@@ -173,6 +174,8 @@ def verdict_of(
         The mechanism that is recommended for such tables, where another one ran.
     compared
         The key of the public table's name: "public", "several" or "drawn_on".
+    learned
+        Whether the mechanism learned from the public table.
     apart
         How far the synthetic table is from the public one, which bounds how far their errors are.
     lost
@@ -232,7 +235,7 @@ def verdict_of(
     if measured:
         notes.append(_said("measured", marginals=listed(measured)))
     elif measured is not None:
-        notes.append(_said("measured_alone", table=TABLES[other]))
+        notes.append(_said("measured_alone", table=TABLES[other if learned else "uniform"]))
     notes += unknown_sentences(fits)
     notes += _rule_sentences(rules)
     copied = [] if domain is None else copied_columns(domain)

@@ -208,6 +208,7 @@ class MadeRelease:
             unmeasured="none_left" if judged is None else unmeasured,
             recommended="" if transcript.mechanism == RECOMMENDED else title_of(RECOMMENDED),
             compared="drawn_on" if spec.previous is not None else _named(self.public),
+            learned=spec.mechanism.build().uses_public,
             apart=apart,
             lost=lost,
             measured=self._measured(left_out) if measured else None,

@@ -294,6 +294,11 @@ CASES: dict[str, tuple[Verdict, dict[str, object]]] = {
 }
 
 
+def test_relations_are_those_that_the_model_began_with() -> None:
+    alone = verdict_of(exact(0.1), measured=[], learned=False)
+    assert said("measured_alone", table=TABLES["uniform"]) in alone.notes
+
+
 def test_each_sentence_has_a_case() -> None:
     assert set(CASES) | OF_CHECKS | NAMES == set(SENTENCES)
 

@@ -66,10 +66,12 @@ def minimize(
             function(point)
             break
         gained = value - found
+        # A first step, of the gradient alone, may gain little where a second one gains much.
+        ends = gained <= tolerance and bool(memory)
         memory.add(moved, at_trial - gradient)
         point, value = trial, found
         gradient[:] = at_trial
-        if gained <= tolerance:
+        if ends:
             break
     return point, taken
 
@@ -82,6 +84,10 @@ class _Corrections:
         self._vectors = np.zeros((2 * CORRECTIONS, size))
         self._products = np.zeros((2 * CORRECTIONS, 2 * CORRECTIONS))
         self._age: list[int] = []
+
+    def __bool__(self) -> bool:
+        """Whether any curvature is known."""
+        return bool(self._age)
 
     def add(self, step: Floats, change: Floats) -> None:
         """Keep a step and the change of the gradient, unless it shows no curvature."""
