@@ -56,6 +56,7 @@ from jam_dagster.tables.domain.values import short_number
 _MOST_CHARACTERS = 2000
 _MOST_CONSTRAINTS = 100
 _MOST_APART = 1000
+_MOST_EXEMPT = 10
 _MOST_MISSING = 1000
 _MOST_FORMULAS = 20
 
@@ -79,6 +80,8 @@ class Order:
         Whether they are never apart otherwise: of whole numbers or units, and in `repairs` alone.
     functions
         Of one of the two its `date`, `year` or `floor`, which is compared with the other.
+    exempt
+        Numbers, as they are compared, that break it with no other: a date that means for ever.
     readers
         What reads the numbers of both by these, of an order that is `checked`.
     """
@@ -89,6 +92,7 @@ class Order:
     apart: tuple[tuple[float, float, float], ...] = ()
     only: bool = False
     functions: tuple[str, str] = ("", "")
+    exempt: tuple[float, ...] = ()
     readers: tuple[Coarser, Coarser] | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -102,12 +106,15 @@ class Order:
         apart = [list(map(list, self.apart))] if self.apart else []
         only = ["only"] if self.only else []
         functions = [list(self.functions)] if any(self.functions) else []
-        return ["<" if self.strict else "<=", self.lower, self.higher, *apart, *only, *functions]
+        exempt = [["exempt", *self.exempt]] if self.exempt else []
+        own = [*apart, *only, *functions, *exempt]
+        return ["<" if self.strict else "<=", self.lower, self.higher, *own]
 
     def describe(self, domain: OrderedAttributes) -> str:
         """Return the constraint in words, which are those of a domain file if it is a plain one."""
         if not self.only:
-            return self.text
+            dates = " or ".join(str(one) for one in self.exempt_in(domain))
+            return f"{self.text}, unless one is {dates}" if dates else self.text
         *some, last = [_span(first, end) for first, end, _ in self.apart]
         apart = f"{', '.join(some)} or {last}" if some else last
         unit = (domain.attribute(self.higher).compared_as or ("number",))[1:2]
@@ -164,6 +171,23 @@ class Order:
             )
         return replace(self, apart=entries, readers=readers)
 
+    def exempt_in(self, domain: OrderedAttributes) -> list[Any]:
+        """Return the exempt numbers as a domain file has them."""
+        at = 1 if self.functions[0] else 0
+        attribute, numbers = _numeric(domain, self.attributes[at]), np.array(self.exempt)
+        if self.readers is not None:
+            numbers = self.readers[at].first(numbers)
+        return [attribute.written(one) for one in numbers.tolist()]
+
+    def exempting(self, domain: OrderedAttributes, written: Sequence[object]) -> Order:
+        """Return it with exempt numbers that a domain file has."""
+        order = self.checked(domain)
+        at = 1 if self.functions[0] else 0
+        attribute = _numeric(domain, self.attributes[at])
+        numbers = [attribute.number(f"the order {self.text}", "exempt", one) for one in written]
+        assert order.readers is not None  # noqa: S101  # it is checked
+        return replace(order, exempt=tuple(order.readers[at](np.array(numbers)).tolist()))
+
     def read(
         self, lower: npt.NDArray[Any], higher: npt.NDArray[Any]
     ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
@@ -182,7 +206,11 @@ class Order:
         """Return where it holds between numbers."""
         lower, higher = self.read(lower, higher)
         held: npt.NDArray[np.bool_] = lower < higher if self.strict else lower <= higher
-        return held & self._apart(lower, higher, lower, higher) if self.only else held
+        if self.only:
+            held &= self._apart(lower, higher, lower, higher)
+        if self.exempt:
+            held |= np.isin(lower, self.exempt) | np.isin(higher, self.exempt)
+        return held
 
     def _apart(
         self,
@@ -210,6 +238,14 @@ class Order:
             first, last = zip(low.bin_limits, high.bin_limits, strict=True)
             (low_least, least), (low_most, most) = self.read(*first), self.read(*last)
             held &= self._apart(low_least[:, None], least[None, :], low_most[:, None], most)
+        if self.exempt:
+            limits = (one.drawn_limits if drawn else one.bin_limits for one in (low, high))
+            first, last = map(self.read, *limits)
+            free = [
+                np.any([(begin <= one) & (one <= end) for one in self.exempt], axis=0)
+                for begin, end in zip(first, last, strict=True)
+            ]
+            held |= free[0][:, None] | free[1][None, :]
         mask[: low.bins, : high.bins] = ~held
         return mask
 
@@ -418,7 +454,7 @@ def constraints_from(domain: OrderedAttributes, key: str, written: object) -> tu
             continue
         what = f"an entry of '{key}'"
         if isinstance(entry, Mapping) and "order" in entry:
-            check_keys(what, entry, ("order", "apart", "only"))
+            check_keys(what, entry, ("order", "apart", "only", "exempt"))
             only = as_boolean(what, "only", entry.get("only", False))
             if only and key != "repairs":
                 raise DomainError(f"{what} says 'only', which is for 'repairs': move it there")
@@ -426,7 +462,11 @@ def constraints_from(domain: OrderedAttributes, key: str, written: object) -> tu
             if len(apart) > _MOST_APART:
                 raise DomainError(f"{what} has more than {_MOST_APART:,} entries of 'apart'")
             order = _order(as_text(what, "order", entry["order"]))
-            found.append(replace(order, apart=tuple(apart), only=only))
+            order = replace(order, apart=tuple(apart), only=only)
+            exempt = as_list(what, "exempt", entry.get("exempt") or [])
+            if len(exempt) > _MOST_EXEMPT:
+                raise DomainError(f"{what} has more than {_MOST_EXEMPT} entries of 'exempt'")
+            found.append(order.exempting(domain, exempt) if exempt else order)
             continue
         if isinstance(entry, Mapping) and "missing" in entry:
             found += missing_from(domain, what, entry, values)
@@ -488,7 +528,9 @@ def constraints_to(domain: OrderedAttributes, constraints: Sequence[Repair]) -> 
         elif isinstance(one, Order):
             apart = [[*map(short_number, entry)] for entry in one.apart]
             only = {"only": True} if one.only else {}
-            entries.append({"order": one.text, "apart": apart} | only if apart else one.text)
+            own = {"apart": apart} | only if apart else {}
+            own |= {"exempt": one.exempt_in(domain)} if one.exempt else {}
+            entries.append({"order": one.text, **own} if own else one.text)
         else:
             attributes = [domain.attribute(name) for name in one.attributes]
             listed = [_conditions(attributes, codes) for codes in one.listed]

@@ -63,6 +63,8 @@ _MOST_PAIRED = 2**14
 _MOST_FOUND = 10
 _MOST_DISTANCES = 12
 _MOST_UNLISTED = 0.05
+_LEAST_DATES = 30
+_FOR_EVER = 0.01
 
 _LEAST_ELSEWHERE = 0.2
 """Least share of the rows in which a column is never missing, by the values of another."""
@@ -128,10 +130,18 @@ def found_orders(
         for order in ways:
             lower, higher = numbers.of(order, pair, few=True)
             if (lower > higher).any():
-                continue
+                # No order with a child's column has exempt values.
+                order = order if far else _exempting(order, pair, lower, higher)
+                if not order.exempt:
+                    continue
             lower, higher = numbers.of(order, pair)
-            share = _share_above(lower, higher)
-            if share >= _LEAST_SHARE and not (lower > higher).any():
+            if order.exempt:
+                held = ~(np.isin(lower, order.exempt) | np.isin(higher, order.exempt))
+                lower, higher = lower[held], higher[held]
+            if (lower > higher).any():
+                continue
+            share = _share_above(lower, higher) * len(lower) / len(table)
+            if share >= _LEAST_SHARE:
                 found.append((share, order))
                 break
     kept: dict[Order, int] = {}
@@ -163,6 +173,31 @@ class _Numbers:
                     column.iloc[self._rows] if few else column
                 )
         return order.read(self._read[order.lower, few], self._read[order.higher, few])
+
+
+def _exempting(
+    order: Order,
+    pair: Sequence[BinnedAttribute],
+    lower: npt.NDArray[np.float64],
+    higher: npt.NDArray[np.float64],
+) -> Order:
+    """Return an order of dates that exempts what many rows have, far from all others.
+
+    Such a date, as 9999-12-31 or 1900-01-01, means for ever or unknown.
+    """
+    if any(one.compared_as[0] != "instant" for one in pair):
+        return order
+    wrong, exempt = lower > higher, set[float]()
+    for numbers in (lower, higher):
+        distinct, rows = np.unique(numbers[~np.isnan(numbers)], return_counts=True)
+        rest = distinct[1:-1]
+        if len(rest) < _LEAST_DATES:
+            continue
+        for at, gap in ((0, rest[0] - distinct[0]), (-1, distinct[-1] - rest[-1])):
+            often = rows[at] >= max(_LEAST_EXPECTED, _FOR_EVER * rows.sum())
+            if often and gap > np.ptp(rest) and (numbers[wrong] == distinct[at]).any():
+                exempt.add(float(distinct[at]))
+    return replace(order, exempt=tuple(sorted(exempt)))
 
 
 def _comparable(
@@ -207,7 +242,7 @@ def _kept_apart(
     if kind != "instant" or unit[0] in LONGER_THAN_DAYS or order.functions[1]:
         return order
     starts, ends = order.read(low.numbers_in(table[low.name]), high.numbers_in(table[high.name]))
-    between = ends - starts
+    between = (ends - starts)[~(np.isin(starts, order.exempt) | np.isin(ends, order.exempt))]
     between = between[~np.isnan(between)]
     distances, rows = np.unique(between, return_counts=True)
     if len(distances) <= _MOST_DISTANCES and rows.min() >= _LEAST_EXPECTED:

@@ -166,3 +166,34 @@ def test_a_chain_through_a_date_is_kept():
     made = decode(records, np.random.default_rng(0))
     assert (made["at"].dt.normalize() <= made["due"]).all()
     assert (made["due"] <= made["paid"].dt.normalize()).all()
+
+
+@pytest.mark.parametrize("coarse", [False, True])
+def test_a_frequent_date_far_from_all_others_is_exempt_from_an_order(coarse):
+    start = moments(0, 900 * 86400, 0) if coarse else moments(0, 900, 0, "D")
+    end = start.dt.normalize() + pd.to_timedelta(uniform(0, 200, 1), "D")
+    end[::5] = pd.Timestamp("1900-01-01")
+    table = pd.DataFrame({"start": start, "end": end})
+    domain = draft_table(table).domain
+    (order,) = (one for one in domain.repairs if isinstance(one, Order))
+    text = "date(start) <= end" if coarse else "start <= end"
+    assert order.describe(domain) == f"{text}, unless one is 1900-01-01"
+    assert Domain.from_dict(domain.to_dict()).repairs == domain.repairs
+    codes = encode(table, domain, private=False)
+    mixed = [np.random.default_rng(at).permutation(one) for at, one in enumerate(codes.columns)]
+    records = repaired(EncodedTable(domain, tuple(mixed)), np.random.default_rng(0))
+    made = decode(records, np.random.default_rng(0))
+    ever = made["end"] == pd.Timestamp("1900-01-01")
+    assert 0.15 < ever.mean() < 0.4
+    assert (made["start"].dt.normalize() <= made["end"])[~ever].all()
+    # A rare one is a fault of its own.
+    table.loc[table.index[5::5], "end"] = start[5::5].dt.normalize()
+    assert rules(table, Order) == []
+
+
+def test_a_date_that_means_for_ever_at_the_end_needs_no_exemption():
+    start = moments(0, 900, 0, "D")
+    end = start + pd.to_timedelta(uniform(0, 200, 1), "D")
+    end[::5] = pd.Timestamp("9999-12-31")
+    (order,) = rules({"start": start, "end": end}, Order)
+    assert (order.text, order.exempt) == ("start <= end", ())
