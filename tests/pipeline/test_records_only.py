@@ -62,7 +62,7 @@ def test_no_step_looks_at_a_value(bench: Bench, monkeypatch: pytest.MonkeyPatch)
     assert result.success, failure(result)
     assert len(pd.read_csv(bench.releases / "people" / "synthetic_records.csv")) == 600
     assert attempts(bench) == (1, 0)
-    assert bench.kinds() == ["reserved", "counted", "ran", "returned", "closed"]
+    assert bench.kinds() == ["reserved", "counted", "derived", "ran", "returned", "closed"]
     assert [one.records for one in bench.events() if one.kind == Kind.COUNTED] == ["600"]
     bench.ledger.verify()
 
