@@ -18,5 +18,6 @@ def corrected(ctx: Context, model: TiltedModel) -> TiltedModel | CorrectedModel:
     """
     if model.rows is None:
         return model
-    found = ctx.settle(STEP, Moments(model, POOL_SEED))
-    return CorrectedModel(model, POOL_SEED, found) if found.any() else model
+    moments = Moments(model, POOL_SEED)
+    found = ctx.settle(STEP, moments)
+    return CorrectedModel(model, POOL_SEED, found, moments) if found.any() else model

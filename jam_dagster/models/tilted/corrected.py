@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Self
 
@@ -36,8 +36,9 @@ CAPPED = 0.9999
 
 def with_moments(model: TiltedModel) -> TiltedModel | CorrectedModel:
     """Return a model with its public records' correlations, or as it is if nothing tilts it."""
-    found = Moments(model, POOL_SEED).solve()
-    return CorrectedModel(model, POOL_SEED, found) if found.any() else model
+    moments = Moments(model, POOL_SEED)
+    found = moments.solve()
+    return CorrectedModel(model, POOL_SEED, found, moments) if found.any() else model
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,12 +46,14 @@ class CorrectedModel(StoredModel):
     """A model times the exponential of its `Moments`; a `MarginalSource`.
 
     `solution` is that of `Moments.solve`, over a pool of rows by `seed`. Marginals are those of the
-    model, changed as the weights change those of the pool, and never negative.
+    model, changed as the weights change those of the pool, and never negative. `given` are the
+    moments, if they were made before: their pool is not sampled again.
     """
 
     base: TiltedModel
     seed: int
     solution: npt.NDArray[np.int64]
+    given: Moments | None = field(default=None, repr=False)
 
     kind = "corrected"
     archive = "potentials.npz"
@@ -64,7 +67,7 @@ class CorrectedModel(StoredModel):
     @cached_property
     def moments(self) -> Moments:
         """The moments of the model."""
-        return Moments(self.base, self.seed)
+        return self.given or Moments(self.base, self.seed)
 
     @property
     def domain(self) -> Domain:
