@@ -196,14 +196,16 @@ def dossier(
     key: _Signers = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a page on what a certificate holds for NIST SP 800-226, ISO/IEC 27559 and the EHDS.
+    """Write a page on what a certificate holds for the GDPR, NIST, ISO/IEC 27559 and the EHDS.
 
     ```
     jam-dagster certificate dossier release --out dossier.html --ledger ledger.db
     ```
 
-    The certificate is verified first. The page has the questions of the three frameworks, what
-    the certificate holds on each, and what a person must write. It assesses nothing by itself.
+    The certificate is verified first. The page has the questions of the frameworks, what the
+    certificate holds on each, and what a person must write. With the ledger it names who granted
+    and approved, and with `--public` the public table. It assesses nothing by itself: it is an
+    annex to a data protection impact assessment.
     """
     from jam_dagster.certificates.signing import read_public
     from jam_dagster.common.files import write_whole

@@ -171,42 +171,15 @@ def attempts_table(attempts: list[Access], title: str) -> Table:
 
 def decisions_table(events: list[Event]) -> Table | None:
     """Return what persons decided, one decision a row: when, what, who and why; None: nothing."""
-    from jam_dagster.privacy.ledger.journal import Kind
+    from jam_dagster.privacy.ledger.decisions import decisions
 
-    kinds = {
-        *(Kind.BY_HAND, Kind.APPROVED, Kind.APPROVAL_WITHDRAWN, Kind.WITHDRAWN),
-        *(Kind.KEY_ADDED, Kind.KEY_REVOKED, Kind.MOVED, Kind.ARRIVED),
-    }
     table = _table("Decisions")
     table.add_column("when (UTC)", no_wrap=True)
     for name in ("what", "who", "why"):
         table.add_column(name, overflow="fold")
-    granted: dict[str, Event] = {}
-    for event in events:
-        if event.kind == Kind.GRANTED:
-            what = _grant_text(event, granted.get(event.dataset))
-            granted[event.dataset] = event
-        elif event.kind in kinds:
-            what = event.kind.value
-        else:
-            continue
-        release = f"{event.release} [{event.partition}]" if event.partition else event.release
-        of = " ".join(one for one in (event.dataset, release) if one)
-        by = event.by or "not recorded"
-        why = event.reason or "no reason given"
-        table.add_row(event.at[:16].replace("T", " "), f"{of}: {what}" if of else what, by, why)
+    for one in decisions(events):
+        table.add_row(one.when, one.said, one.by, one.why)
     return table if table.row_count else None
-
-
-def _grant_text(event: Event, before: Event | None) -> str:
-    """Return what a grant changed of the one before."""
-    now = f"epsilon {event.epsilon:g} at delta {event.delta:g}"
-    if before is None:
-        return f"granted {now}"
-    if (before.epsilon, before.delta) == (event.epsilon, event.delta):
-        return f"other terms of {now}"
-    raised = "raised" if event.units > before.units else "lowered"
-    return f"{raised} to {now}, from epsilon {before.epsilon:g} at delta {before.delta:g}"
 
 
 _ROOM = 34

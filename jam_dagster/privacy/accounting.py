@@ -37,7 +37,7 @@ MAX_RHO = 9_000.0
 """The largest amount of rho that is accepted; it fits a signed 64-bit count of units."""
 
 # More than the functions of floats may be wrong by, which round neither up nor down.
-_ROUNDING = 2.0**-40
+ROUNDING = 2.0**-40
 _PRECISION = Context(prec=60)
 # ln(alpha - 1) is searched between these; the optimum for any budget above one unit is inside.
 _LOG_ORDER_RANGE = (-40.0, 46.0)
@@ -190,7 +190,7 @@ def advantage_from_rho(rho: float) -> float:
         return 0.0
     rho = check_rho(rho)
     smaller = min(math.sqrt(rho / 2.0), math.sqrt(-math.expm1(-rho)))
-    return min(1.0, smaller * (1.0 + _ROUNDING))
+    return min(1.0, smaller * (1.0 + ROUNDING))
 
 
 def epsilon_from_advantage(advantage: float, delta: float) -> float:
@@ -223,7 +223,7 @@ def epsilon_from_advantage(advantage: float, delta: float) -> float:
         raise SpecificationError(
             f"an advantage is above 0 and below 1, such as 0.1 for ten points, got {advantage!r}"
         )
-    value *= 1.0 - 2.0 * _ROUNDING
+    value *= 1.0 - 2.0 * ROUNDING
     rho = max(2.0 * value**2, -math.log1p(-(value**2)))
     epsilon = epsilon_from_rho(rho, delta) if rho * UNITS_PER_RHO >= 1.0 else 0.0
     if epsilon == 0.0:
@@ -231,7 +231,7 @@ def epsilon_from_advantage(advantage: float, delta: float) -> float:
             f"advantage {advantage!r} at delta {delta!r} leaves no epsilon: raise it, or lower"
             " delta"
         )
-    return epsilon * (1.0 - 4.0 * _ROUNDING)
+    return epsilon * (1.0 - 4.0 * ROUNDING)
 
 
 def units_up(rho: float) -> int:
@@ -438,7 +438,7 @@ def describe_certainty(budget: Budget) -> str:
     """
     rho = budget.rho
     loss = rho + 2.0 * math.sqrt(-rho * math.log(budget.converts_at))
-    tenths = math.ceil(1000.0 * (1.0 + _ROUNDING) / (1.0 + math.exp(-loss)))
+    tenths = math.ceil(1000.0 * (1.0 + ROUNDING) / (1.0 + math.exp(-loss)))
     return f"{min(tenths, 1000) / 10:g}%"
 
 

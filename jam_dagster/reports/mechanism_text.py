@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jam_dagster.mechanisms.loops.settings import settings_of
 from jam_dagster.mechanisms.registry import find_mechanism, mechanism_class, title_of
@@ -54,7 +54,7 @@ def rounds_text(transcript: Transcript) -> str:
     )
     public = (
         " It also learned from the public table, which costs nothing but may be biased."
-        if _learns_from_public(transcript)
+        if _learns(transcript)
         else _uniform_text(transcript)
     )
     return (
@@ -63,12 +63,15 @@ def rounds_text(transcript: Transcript) -> str:
     )
 
 
-def _learns_from_public(transcript: Transcript) -> bool:
-    """Return whether a run's model begins at public data, as its settings say."""
-    made = mechanism_class(transcript.mechanism)
+def learns_from_public(mechanism: str, recorded: Mapping[str, Any]) -> bool:
+    """Return whether a run's model begins at public data, as its recorded settings say."""
+    made = mechanism_class(mechanism)
     # A report is made of what a transcript has, if it is of another version, too.
-    recorded = transcript.parameters
     return made(**{one: recorded[one] for one in settings_of(made) if one in recorded}).uses_public
+
+
+def _learns(transcript: Transcript) -> bool:
+    return learns_from_public(transcript.mechanism, transcript.parameters)
 
 
 def _uniform_text(transcript: Transcript) -> str:
@@ -85,7 +88,7 @@ def unmeasured_text(transcript: Transcript) -> str:
             "If an attribute was taken from the public table, the model follows that table or "
             "related attributes. If no round chose an attribute, the model spreads it evenly."
         )
-    if _learns_from_public(transcript):
+    if _learns(transcript):
         return (
             "If an attribute was not measured, the model follows the public table, as far as "
             "measurements of other attributes did not move it."
@@ -96,7 +99,7 @@ def unmeasured_text(transcript: Transcript) -> str:
 def learned_from(transcript: Transcript, *, released: bool) -> str:
     """Describe the inputs of a model's fit."""
     mechanism = mechanism_class(transcript.mechanism)
-    if not _learns_from_public(transcript):
+    if not _learns(transcript):
         return "noisy answers from the private table"
     public = "an earlier release" if released else "public data"
     if not mechanism.reads_values:

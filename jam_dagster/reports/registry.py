@@ -16,6 +16,7 @@ from jam_dagster.certificates import Certificate
 from jam_dagster.certificates.verification import releasable_certificate
 from jam_dagster.common.validation import check_keys
 from jam_dagster.errors import InputError
+from jam_dagster.reports.mechanism_text import learns_from_public
 
 _TEXTS = {
     "description": "basic",
@@ -50,8 +51,8 @@ def registry_record(path: Path, written: Mapping[str, Any]) -> dict[str, Any]:
         "privacy_unit": certificate.neighbours.describe(),
         "privacy_unit_details": certificate.to_dict()["privacy"]["guarantee"][0],
     }
-    # If people have several rows, only the number of rows is known.
-    if certificate.neighbours.max_rows == 1:
+    # A measured number is noisy, and that of rows is not that of people who have several.
+    if certificate.neighbours.records_public:
         unit["number_of_privacy_units"] = certificate.records
     sections: dict[str, dict[str, Any]] = {
         "basic": {
@@ -64,9 +65,7 @@ def registry_record(path: Path, written: Mapping[str, Any]) -> dict[str, Any]:
             "variant_name": "Zero-concentrated DP",
             "data_domain": f"Tables of {certificate.domain.attributes} attributes, whose values are"
             f" in a file with the SHA-256 {certificate.domain.digest}",
-            "unprotected_quantities": "The number of records, which is public"
-            if certificate.neighbours.records_public
-            else "None",
+            "unprotected_quantities": _unprotected(certificate),
         },
         "privacy_loss": {
             **unit,
@@ -100,6 +99,22 @@ def registry_record(path: Path, written: Mapping[str, Any]) -> dict[str, Any]:
         r"[^a-z0-9]+", "-", f"{release_id.dataset} {release_id.release}{partition}".lower()
     )
     return {"url_slug": f"{slug.strip('-')}-{certificate.made[:4]}", "deployment": sections}
+
+
+def _unprotected(certificate: Certificate) -> str:
+    """Return what the guarantee does not protect."""
+    learned = learns_from_public(certificate.mechanism, certificate.parameters)
+    before = certificate.drawn_on
+    said = []
+    if certificate.neighbours.records_public:
+        said.append("The number of records, which is public")
+    if learned and before:
+        said.append(f"The public table, if there was one, that {before[-1]} learned from")
+    elif learned:
+        said.append("The public table that the mechanism learned from")
+    if certificate.domain.identified_from == "public" and not (learned and not before):
+        said.append("The public table that the domain was identified from")
+    return ". ".join(said) or "None"
 
 
 def _mechanisms(certificate: Certificate) -> str:

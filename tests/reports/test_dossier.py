@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -13,7 +14,8 @@ import pytest
 
 from jam_dagster.certificates import Certificate
 from jam_dagster.errors import InputError
-from jam_dagster.privacy import Neighbours
+from jam_dagster.privacy import Event, Kind, Neighbours
+from jam_dagster.privacy.disclosure import detected_count, hidden_group, learnt_bits
 from jam_dagster.privacy.noise.calls import COUNTS, RECORDS
 from jam_dagster.reports.dossier import dossier_page, render_dossier
 from jam_dagster.tables import Domain
@@ -30,7 +32,12 @@ class Row(NamedTuple):
 
 
 def page_of(
-    released: Released, certificate: Certificate | None = None, domain: Domain | None = None
+    released: Released,
+    certificate: Certificate | None = None,
+    domain: Domain | None = None,
+    *,
+    public: Sequence[str] = (),
+    journal: Sequence[Event] | None = None,
 ) -> str:
     """Render the dossier of a release that may have another certificate and domain."""
     return dossier_page(
@@ -38,15 +45,21 @@ def page_of(
         domain or Domain.load(released.folder / "domain.yaml"),
         json.loads((released.folder / "errors.json").read_text()),
         findings=(),
-        compared=False,
+        public=public,
+        journal=journal,
     )
 
 
 def rows(
-    released: Released, certificate: Certificate | None = None, domain: Domain | None = None
+    released: Released,
+    certificate: Certificate | None = None,
+    domain: Domain | None = None,
+    *,
+    public: Sequence[str] = (),
+    journal: Sequence[Event] | None = None,
 ) -> dict[str, Row]:
     """Return the rows of a release's dossier by their questions."""
-    page = page_of(released, certificate, domain)
+    page = page_of(released, certificate, domain, public=public, journal=journal)
     row = re.compile(r'(?s)<tr><th scope="row">(.*?)</th>\s*<td>(.*?)</td>\s*<td>(.*?)</td></tr>')
     found = {}
     for question, *cells in row.findall(page):
@@ -61,6 +74,7 @@ def test_the_page_says_what_the_certificate_says(made: Released) -> None:
     page = html.unescape(render_dossier(made.folder, ledger=made.ledger))
 
     certificate = made.certificate
+    assert "granted epsilon 1 at delta 1e-09" in page
     for sentence in certificate.to_dict()["privacy"]["guarantee"]:
         assert sentence in page
     assert f"epsilon = {certificate.asked.epsilon:g}" in page
@@ -118,6 +132,77 @@ def test_sentences_follow_the_certificate(made: Released) -> None:
     of_n = replace(counted, call=replace(counted.call, subject=RECORDS))
     none = replace(certificate, draws=(of_n,))
     assert "No count was measured" in rows(made, none)["Middle: bias"].holds
+
+
+def test_who_granted_and_approved_is_named_with_the_reason(made: Released) -> None:
+    certificate, journal = made.certificate, made.ledger.events()
+    grant = next(one for one in journal if one.kind == "granted")
+    asked = replace(grant, by="officer", reason="policy of 2026", approval="required")
+    approved = replace(
+        asked,
+        **{name: getattr(certificate.release_id, name) for name in ("release", "specification")},
+        edition="1",
+        kind=Kind.APPROVED,
+        reason="request of 3 May",
+    )
+    other = replace(approved, release="another", reason="request of 4 May")
+    rest = [one for one in journal if one.seq > grant.seq]
+    given = [asked, approved, other, *rest]
+
+    page = html.unescape(page_of(made, journal=given))
+    roles = rows(made, journal=given)["9.2.2 Assigning roles and responsibilities"]
+
+    assert "officer granted this budget on" in roles.holds
+    assert "policy of 2026" in roles.holds
+    assert "officer approved exactly this specification on" in roles.holds
+    assert "request of 3 May" in roles.holds
+    assert "This page names people" in page
+    assert "request of 4 May" not in page
+    assert roles.write.endswith("Who answers for the release.")
+    without = rows(made, journal=[replace(asked, approval=""), *rest])
+    assert "waited for an approval" in without["9.2.2 Assigning roles and responsibilities"].holds
+    assert "ledger, which was not read for this page" in page_of(made)
+
+
+def test_the_public_table_is_named_if_the_release_learned_from_one(made: Released) -> None:
+    about, of_rows = "Middle: public data", "8.3.3 Transforming the data"
+    named = rows(made, public=["CSV file pub.csv"])
+    assert "learned from public data: CSV file pub.csv." in named[about].holds
+    assert "noisy counts and to public data. The mechanism" in named[of_rows].holds
+    assert "--public names them" in rows(made)[about].holds
+    alone = replace(made.certificate, mechanism="aim", parameters={})
+    assert "learned from no public table" in rows(made, alone)[about].holds
+    assert rows(made, alone)[about].write == ""
+    assert "fitted to noisy counts. A row" in rows(made, alone)[of_rows].holds
+    before = replace(made.certificate.release_id, partition="2026-04")
+    chained = rows(made, replace(made.certificate, drawn_on=(before,)))[about].holds
+    assert "partition '2026-04'" in chained
+    assert "which has a certificate of its own" in chained
+
+
+def test_three_questions_and_disclosure_control_follow_from_the_budget(made: Released) -> None:
+    asked = replace(made.certificate.asked, epsilon=1.0, delta=1e-9)
+    certificate = replace(made.certificate, asked=asked, records=30_000)
+    found = rows(made, certificate)
+
+    assert "0.1% succeeds with the release with a probability of at most 0.275%" in (
+        found["Singling out"].holds
+    )
+    assert "right in at most 54.4% of cases" in found["Linkability"].holds
+    assert "one that was 50% likely is at most 75.6% likely after" in found["Inference"].holds
+    removed = replace(certificate, neighbours=Neighbours("add_remove"))
+    assert "takes a person out and adds one" in rows(made, removed)["Inference"].holds
+    assert "whether this record is in" in rows(made, removed)["Linkability"].holds
+    assert "This page is an annex" in found["Article 35: impact assessment"].holds
+    draw = certificate.draws[0]
+    counted = replace(draw, call=replace(draw.call, kind=COUNTS, subject="job", scale=17.8))
+    told = rows(made, replace(certificate, draws=(counted,)))
+    smallest = told["The smallest count that differs from 0"].holds
+    assert f"A measured cell of {detected_count(17.8)} records" in smallest
+    assert f"A group of up to {hidden_group(asked.budget.rho)} people" in smallest
+    share = told["The share of a person's record that can be learned"].holds
+    assert f"{learnt_bits(asked.budget.rho):.3g} bits at most" in share
+    assert "34.9 records" in told["A cell's noise"].holds
 
 
 def test_a_budget_that_renews_is_not_the_whole_spending(made: Released) -> None:

@@ -42,14 +42,19 @@ def test_a_record_is_valid_and_says_what_the_certificate_says(made: Released) ->
     assert parameters["rho"] >= certificate.rho_spent
     assert deployment["privacy_loss"]["number_of_privacy_units"] == certificate.records
     assert deployment["dp_variant"]["unprotected_quantities"].startswith("The number of records")
+    assert "public table that the mechanism" in deployment["dp_variant"]["unprotected_quantities"]
     assert deployment["basic"]["intended_use"] == "Teaching."
     assert record["url_slug"] == f"people-out-{certificate.made[:4]}"
 
 
-def test_a_record_of_people_with_several_rows_does_not_count_them(
-    made: Released, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "neighbours",
+    [Neighbours("add_remove", 3), Neighbours("add_remove"), Neighbours("replace_one", 3)],
+)
+def test_a_noisy_number_of_records_is_not_that_of_people(
+    made: Released, monkeypatch: pytest.MonkeyPatch, neighbours: Neighbours
 ) -> None:
-    several = replace(made.certificate, neighbours=Neighbours("add_remove", 3))
+    several = replace(made.certificate, neighbours=neighbours)
     # Its specification protects single rows.
     monkeypatch.setattr(Certificate, "releasable", True)
     several.save(made.folder)
@@ -57,7 +62,26 @@ def test_a_record_of_people_with_several_rows_does_not_count_them(
     loss = registry_record(made.folder, WRITTEN)["deployment"]
 
     assert "number_of_privacy_units" not in loss["privacy_loss"]
-    assert loss["dp_variant"]["unprotected_quantities"] == "None"
+    unprotected = loss["dp_variant"]["unprotected_quantities"]
+    assert unprotected == "The public table that the mechanism learned from"
+
+
+def test_what_is_unprotected_follows_from_what_was_public(
+    made: Released, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Certificate, "releasable", True)
+    alone = replace(
+        made.certificate, neighbours=Neighbours("add_remove"), mechanism="aim", parameters={}
+    )
+
+    def unprotected(certificate: Certificate) -> str:
+        certificate.save(made.folder)
+        said = registry_record(made.folder, WRITTEN)["deployment"]["dp_variant"]
+        return str(said["unprotected_quantities"])
+
+    assert unprotected(alone) == "None"
+    identified = replace(alone, domain=replace(alone.domain, identified_from="public"))
+    assert unprotected(identified) == "The public table that the domain was identified from"
 
 
 def test_fields_that_a_person_did_not_write_are_listed(made: Released) -> None:

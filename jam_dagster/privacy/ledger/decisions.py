@@ -1,0 +1,69 @@
+"""The decisions of persons in a journal: who granted, approved and withdrew what, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from jam_dagster.privacy.ledger.approval import KINDS as APPROVAL_KINDS
+from jam_dagster.privacy.ledger.journal import Event, Kind
+
+_DECIDED = frozenset(
+    {
+        *(Kind.BY_HAND, *APPROVAL_KINDS, Kind.WITHDRAWN),
+        *(Kind.KEY_ADDED, Kind.KEY_REVOKED, Kind.MOVED, Kind.ARRIVED),
+    }
+)
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A decision: the event, and what it says in words."""
+
+    event: Event
+    what: str
+
+    @property
+    def when(self) -> str:
+        """The minute, UTC."""
+        return self.event.at[:16].replace("T", " ")
+
+    @property
+    def by(self) -> str:
+        """The account that decided."""
+        return self.event.by or "not recorded"
+
+    @property
+    def why(self) -> str:
+        """The reason that was given."""
+        return self.event.reason or "no reason given"
+
+    @property
+    def said(self) -> str:
+        """The decision, with its dataset and release."""
+        event = self.event
+        release = f"{event.release} [{event.partition}]" if event.partition else event.release
+        of = " ".join(one for one in (event.dataset, release) if one)
+        return f"{of}: {self.what}" if of else self.what
+
+
+def decisions(events: Iterable[Event]) -> Iterator[Decision]:
+    """Yield the decisions in a journal, in its order; a grant says what it changed."""
+    granted: dict[str, Event] = {}
+    for event in events:
+        if event.kind == Kind.GRANTED:
+            yield Decision(event, _grant_text(event, granted.get(event.dataset)))
+            granted[event.dataset] = event
+        elif event.kind in _DECIDED:
+            yield Decision(event, event.kind.value)
+
+
+def _grant_text(event: Event, before: Event | None) -> str:
+    """Return what a grant changed of the one before."""
+    now = f"epsilon {event.epsilon:g} at delta {event.delta:g}"
+    if before is None:
+        return f"granted {now}"
+    if (before.epsilon, before.delta) == (event.epsilon, event.delta):
+        return f"other terms of {now}"
+    raised = "raised" if event.units > before.units else "lowered"
+    return f"{raised} to {now}, from epsilon {before.epsilon:g} at delta {before.delta:g}"
