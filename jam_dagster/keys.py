@@ -142,6 +142,13 @@ def _text_or_whole(given: object) -> object:
     return given
 
 
+def _by_partition(given: object) -> object:
+    """Return editions with their partitions as text: YAML reads a name of digits as a number."""
+    if not isinstance(given, Mapping):
+        raise ValueError("not a mapping")
+    return {str(name): str(_text_or_whole(edition)) for name, edition in given.items()}
+
+
 class PrivacySpec(_Keys):
     """The cost of a release, the protected unit, and the draws of its noise."""
 
@@ -172,6 +179,15 @@ class PrivacySpec(_Keys):
         default="1",
         description="raise it to draw, and pay for, the same release once more, for example on new"
         " data",
+    )
+    editions: Annotated[
+        dict[str, str],
+        BeforeValidator(_by_partition),
+        WithJsonSchema({"type": "object", "additionalProperties": {"type": ["string", "integer"]}}),
+    ] = Field(
+        default={},
+        description="editions of single partitions; all others have `edition`",
+        examples=[{"2026-03": 2}],
     )
     neighbours: Annotated[Relation, Option(Panel.BUDGET)] = Field(
         default="replace_one",
@@ -248,6 +264,11 @@ class PrivacySpec(_Keys):
             "records_share": "pays for measuring the number of private rows, which is public under"
             " replace_one neighbours: drop it."
         }
+
+    def at(self, partition: str) -> Self:
+        """Return the section of one partition, with the edition of that."""
+        edition = self.editions.get(partition, self.edition)
+        return self.model_copy(update={"edition": edition, "editions": {}})
 
     @property
     def budget(self) -> "Budget":

@@ -328,6 +328,36 @@ def test_a_plan_with_a_public_table_says_that_values_are_bought(run: Run) -> Non
     assert "these trials have the public ones alone" in " ".join(told["notes"])
 
 
+def test_a_plan_says_what_was_drawn_of_its_partition_before(run: Run) -> None:
+    ledger = Ledger("ledger.db")
+    months = {"private": "priv_{partition}.csv", "partitions": "monthly", "start": "2026-01-01"}
+    months["mechanism"] = "public_prior"
+    file = definition(**months)
+    asked = ("--records", "200", "--quick", "--json", "--ledger", "ledger.db", "--partition")
+    first = run("plan", file, *asked, "2026-01")
+    assert first.exit_code == 0, first.output
+    planned = json.loads(first.stdout)
+    for month in ("2026-01", "2026-02"):
+        drawn = ledger.open_release(
+            ReleaseId("people", "people", planned["specification"], month), planned["rho"]
+        )
+        drawn.account("mechanism").charge("round-000", 0.0009)
+        drawn.close("done")
+    definition(**months, privacy={"epsilon": 0.5, "editions": {"2026-01": 2}})
+    mended = json.loads(run("plan", file, *asked, "2026-01").stdout)["ledger"]["note"]
+    assert "Partition 2026-01 was drawn before: edition 1, on" in mended
+    assert "backfill" not in mended
+    result = run("plan", file, *asked, "2026-02")
+    assert result.exit_code == 0, result.output
+    other = json.loads(result.stdout)["ledger"]["note"]
+    assert "It was charged before" in other
+    # An option takes the place of what the file says.
+    all_ = run("plan", file, *asked, "2026-01", "--edition", "3").stdout
+    again = json.loads(all_)["ledger"]["note"]
+    assert "This is edition 3" in again
+    assert "A backfill would draw and pay again for 2026-02, which has another edition" in again
+
+
 @pytest.mark.slow
 def test_a_chain_without_a_first_table_begins_without_a_public_one(run: Run) -> None:
     Path("priv.csv").rename("priv_2026-01.csv")

@@ -16,6 +16,7 @@ from jam_dagster.errors import BudgetError, SourceBindingError, SpecificationErr
 from jam_dagster.privacy import Draws, MemoryStore, UnledgeredAccount, make_noise
 from jam_dagster.privacy.ledger.release_id import COMMAND_LINE
 from jam_dagster.privacy.outcome_store import uncharged
+from jam_dagster.release.history import history_sentences
 from jam_dagster.release.place import ANOTHER_EDITION
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from jam_dagster.privacy.ledger.source_binding import SourceBinding
     from jam_dagster.release.place import Place, StoredDraws
     from jam_dagster.release.run import ReleaseRun
+    from jam_dagster.release.spec import ReleaseSpec
 
 
 @dataclass
@@ -134,6 +136,13 @@ class LedgerFunding:
 
     def __post_init__(self) -> None:
         check_locks()
+
+    def history(self, spec: ReleaseSpec) -> list[str]:
+        """Return what a person should know of earlier draws; `spec` is that of all partitions."""
+        if not self.ledger.exists:
+            return []
+        edition_of, delta = spec.edition_of, spec.budget.delta
+        return history_sentences(self.ledger, self.release_id, edition_of, delta)
 
     def check(self) -> None:
         """Raise if the release could not be paid for; write nothing.

@@ -108,6 +108,9 @@ def _attributes(
         asked = [path.removeprefix(f"{name}.") for path in paths if path.startswith(f"{name}.")]
         if section is not None and asked:
             attributes[name] = section.settled(attributes[name], asked)
+    privacy = attributes.get("privacy")
+    if "edition" in given and isinstance(privacy, Mapping):
+        attributes["privacy"] = {name: privacy[name] for name in privacy if name != "editions"}
     if "mechanism" in given or "settings" in given:
         attributes[KEY] = _mechanism(attributes, given)
     return file, attributes

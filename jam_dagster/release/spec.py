@@ -120,6 +120,7 @@ class ReleaseSpec(Section):
                 raise type(error)(f"workload: {error}") from None
             if self.privacy.unit is not None:
                 self.privacy.unit.build().check(self.domain.declared)
+        check_editions(self.privacy, self.partitions, self.release)
         check_records_only(self.private, self.privacy.unit is not None)
         if self.privacy.protection != Protection() and self.privacy.noise == "exact":
             for one in self.private.parts:
@@ -454,7 +455,12 @@ class ReleaseSpec(Section):
         private = at_partition(self.private, partition)
         alone = self.begins_without_public(partition)
         mechanism = self._without_public if alone else self.mechanism
-        return self.model_copy(update={"private": private, "public": public, KEY: mechanism})
+        its = {"private": private, "public": public, KEY: mechanism}
+        return self.model_copy(update={**its, "privacy": self.privacy.at(partition)})
+
+    def edition_of(self, partition: str) -> str:
+        """Return the edition of a partition's release."""
+        return str(self.privacy.at(partition).edition)
 
     def release_id(self, domain: Domain | None, partition: str = "") -> ReleaseId:
         """Return the id by which the ledger knows the release.
@@ -471,7 +477,7 @@ class ReleaseSpec(Section):
             release=self.release,
             specification=self.at(partition).digest(domain),
             partition=partition,
-            edition=str(self.privacy.edition),
+            edition=self.edition_of(partition),
         )
 
     @property
@@ -569,6 +575,23 @@ class ReleaseSpec(Section):
         return self._specified(domain.specified)
 
 
+def check_editions(privacy: PrivacySpec, partitions: PartitionsSpec | None, release: str) -> None:
+    """Raise unless each edition of a partition is of one that the release has."""
+    for partition, edition in privacy.editions.items():
+        if partitions is None:
+            raise SpecificationError(
+                f"privacy.editions of release {release} is for a release with partitions: set"
+                " privacy.edition."
+            )
+        if not partitions.holds(partition):
+            near = ", ".join(partitions.nearest(partition))
+            raise SpecificationError(
+                f"privacy.editions of release {release} names {partition!r}, which is no partition"
+                f" of it: correct the name{f', such as to {near}' if near else ''}."
+            )
+        _check_edition(edition, f"privacy.editions.{partition}")
+
+
 def check_names(spec: ReleaseSpec) -> None:
     """Raise unless the names of a release can be those of assets, files and partitions."""
     release, dataset, edition = spec.release, spec.dataset, spec.privacy.edition
@@ -582,9 +605,13 @@ def check_names(spec: ReleaseSpec) -> None:
         raise SpecificationError(
             f"dataset must hold letters, digits, '.', '_' and '-' only, got {dataset!r}."
         )
+    _check_edition(edition, "privacy.edition")
+
+
+def _check_edition(edition: object, key: str) -> None:
     if not PLAIN_NAME.fullmatch(str(edition)):
         raise SpecificationError(
-            f"privacy.edition must be of letters, digits, '.', '_' and '-', got {edition!r}."
+            f"{key} must be of letters, digits, '.', '_' and '-', got {edition!r}."
         )
 
 

@@ -344,6 +344,9 @@ class _Steps:
         mechanism = self.spec.mechanism.build()
         self.progress.on_start(mechanism.described, mechanism.expected_rounds(domain, workload))
         self._warn(1)
+        if isinstance(engine.funding, LedgerFunding):
+            for sentence in engine.funding.history(self.request.spec):
+                self.progress.notify(sentence)
         engine.reserve()
         try:
             with engine.funding.exclusive():

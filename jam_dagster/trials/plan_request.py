@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from jam_dagster.common.choices import PLAN_SECONDS
 from jam_dagster.errors import PrivateStepError, SpecificationError
+from jam_dagster.keys import PrivacySpec
 from jam_dagster.release.options import check_partition_named, release_spec
 from jam_dagster.release.partitions import PartitionsSpec
 from jam_dagster.release.public_side import identified
-from jam_dagster.release.spec import ReleaseSpec, read_public, read_source
+from jam_dagster.release.spec import ReleaseSpec, check_editions, read_public, read_source
 from jam_dagster.tables import PublicSources, Source
 from jam_dagster.tables.sources.partition_template import at_partition
 from jam_dagster.tables.sources.previous_release import given_public
@@ -76,6 +77,8 @@ class PlanRequest:
     earlier
         The folder of an earlier release of the same private table, which shows whether the domain
         fits; None: it is not known.
+    editions
+        The editions of single partitions, and under the empty name that of all others.
     """
 
     spec: ReleaseSpec
@@ -88,6 +91,7 @@ class PlanRequest:
     seconds: float = PLAN_SECONDS
     compare: bool = True
     earlier: Path | None = None
+    editions: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, definition: Path | None = None, /, **options: Any) -> Self:
@@ -110,12 +114,19 @@ class PlanRequest:
         own = {one.name for one in fields(cls)} & options.keys()
         given = {name: options.pop(name) for name in own}
         compared: list[Source] = []
-        planned = partial(_planned, partition=given.get("partition", ""), compared=compared)
+        editions: dict[str, str] = {}
+        planned = partial(
+            _planned,
+            partition=given.get("partition", ""),
+            compared=compared,
+            editions=editions,
+        )
         spec = release_spec(definition, unread=("private",), changed=planned, **options)
         if spec.domain.identify == "paid" and compared != [NeverOpened()]:
             # Names and declared types are no secret, and no row is read.
             spec = identified(spec, *compared)
-        made = cls(spec=spec, compare=options.get("mechanism") is None, **given)
+        compare = options.get("mechanism") is None
+        made = cls(spec=spec, compare=compare, editions=editions, **given)
         made.validate()
         return made
 
@@ -154,23 +165,38 @@ class PlanRequest:
         """
         return self.spec.changed(privacy=self.spec.privacy.changed(epsilon=epsilon))
 
+    def edition_of(self, partition: str) -> str:
+        """Return the edition that a partition of the release has."""
+        return self.editions.get(partition) or self.editions.get("", self.spec.edition_of(""))
+
     def release_id(self, domain: Domain) -> ReleaseId:
         """Return how the ledger would know the release."""
         return self.spec.release_id(domain, self.partition)
 
 
 def _planned(
-    attributes: Mapping[str, Any], folder: Path, *, partition: str, compared: list[Source]
+    attributes: Mapping[str, Any],
+    folder: Path,
+    *,
+    partition: str,
+    compared: list[Source],
+    editions: dict[str, str],
 ) -> dict[str, Any]:
     """Return the attributes of one partition's release, whose private table is not opened.
 
-    The table, or what stands for it, is added to those that the release is `compared` with.
+    The table, or what stands for it, is added to those that the release is `compared` with, and
+    `editions` get those of all partitions, if there are any.
     """
     given = dict(attributes)
     given.setdefault("release", "plan")
     private = _private(given.pop("private", None), folder)
     partitions = PartitionsSpec.of(given.pop("partitions", None), given.pop("start", None))
     check_partition_named(partitions, partition)
+    if partitions is not None and given.get("privacy") is not None:
+        privacy = PrivacySpec.of(given["privacy"])
+        check_editions(privacy, partitions, given["release"])
+        editions |= {"": str(privacy.edition), **privacy.editions}
+        given["privacy"] = privacy.at(partition)
     public = None if given.get("public") is None else _public(given["public"], folder)
     if public is None and given.get("public") is not None and partition:
         before = None if partitions is None else partitions.before(partition)

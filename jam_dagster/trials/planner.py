@@ -28,6 +28,7 @@ from jam_dagster.mechanisms.registry import MECHANISMS
 from jam_dagster.privacy import describe_rho, gaussian_sigma
 from jam_dagster.privacy.shares import MECHANISM
 from jam_dagster.privacy.warnings import configuration_warnings
+from jam_dagster.release.history import history_sentences
 from jam_dagster.release.public_side import domain_of, draft_of, public_remarks
 from jam_dagster.release.run import read_run
 from jam_dagster.release.sections import MechanismSpec
@@ -352,13 +353,19 @@ def _ledger_outlook(request: PlanRequest, domain: Domain, notes: list[str]) -> L
         )
     except BudgetError as error:
         fits, note = False, str(error)
+    history = history_sentences(ledger, release_id, request.edition_of, balance.delta)
     # Rounding may leave so little that it pays for nothing.
     remaining, would_be = (
         balance.epsilon_of(rho_within(units)) if units >= _DUST_UNITS else 0.0
         for units in (left, after)
     )
     return LedgerOutlook(
-        ledger.location, release_id.dataset, remaining, would_be if fits else None, fits, note
+        ledger.location,
+        release_id.dataset,
+        remaining,
+        would_be if fits else None,
+        fits,
+        " ".join([note, *history]),
     )
 
 

@@ -130,6 +130,19 @@ def test_each_partition_pays_once_and_leaves_files_of_its_own(months: Months) ->
     assert months.bench.events() == events
     pd.testing.assert_frame_equal(months.synthetic(FEBRUARY), second)
 
+    # An edition of one month leaves the other as it is.
+    mended = PrivacySpec(epsilon=2.0, editions={FEBRUARY: 2})  # type: ignore[dict-item]
+    again = months.run(JANUARY, UP_TO_SYNTHETIC, evaluation=PRIVATE, privacy=mended)
+    assert told(again)["jam_pgm"]["made_again"]
+    assert months.bench.events() == events
+    drawn = months.run(FEBRUARY, UP_TO_SYNTHETIC, evaluation=PRIVATE, privacy=mended)
+    assert drawn.success, failure(drawn)
+    history = told(drawn)["privacy_budget"]["history"]
+    assert "Partition 2026-02 was drawn before: edition 1, on" in history
+    assert "This is edition 2, which is drawn and paid again." in history
+    assert "backfill" not in history
+    assert months.reserved().count(JANUARY) < months.reserved().count(FEBRUARY)
+
 
 @pytest.mark.slow
 def test_disjoint_partitions_of_a_second_table_wait_for_the_officer(months: Months) -> None:

@@ -1,4 +1,5 @@
 import dataclasses
+import re
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.keys import EvaluationSpec, PrivacySpec, SamplingSpec, WorkloadSpec
 from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.release.options import release_spec
+from jam_dagster.release.partitions import PartitionsSpec
 from jam_dagster.release.sections import DomainSpec, MechanismSpec
 from jam_dagster.release.spec import ReleaseSpec
 from jam_dagster.tables import CategoricalAttribute, CsvSource, Domain, SplitSource
@@ -15,6 +17,8 @@ from jam_dagster.tables import CategoricalAttribute, CsvSource, Domain, SplitSou
 DOMAIN = Domain(
     (CategoricalAttribute("sex", ("F", "M")), CategoricalAttribute("town", ("A", "B", "C")))
 )
+
+MONTHLY = PartitionsSpec("monthly", "2026-01-01")
 
 
 def spec(**changes: Any) -> ReleaseSpec:
@@ -44,6 +48,36 @@ def test_exact_noise_has_no_seed() -> None:
 def test_edition_that_is_no_name_is_refused(edition: str) -> None:
     with pytest.raises(SpecificationError, match=r"privacy\.edition"):
         ReleaseGraph(spec(privacy=PrivacySpec(epsilon=1.0, edition=edition)))
+
+
+def test_an_edition_of_one_partition_is_in_no_digest() -> None:
+    monthly = {"private": CsvSource("p_{partition}.csv"), "partitions": MONTHLY}
+    plain = spec(**monthly)
+    # YAML reads a name such as 2026-03-01 as a day, and 2 as a number.
+    editions: dict[Any, Any] = {"2026-03": 2}
+    mended = spec(**monthly, privacy=PrivacySpec(epsilon=1.0, editions=editions))
+    assert [mended.edition_of(name) for name in ("2026-02", "2026-03")] == ["1", "2"]
+    assert mended.at("2026-03").privacy.edition == "2"
+    assert mended.digest(DOMAIN) == plain.digest(DOMAIN)
+    assert mended.at("2026-03").digest(DOMAIN) == plain.at("2026-03").digest(DOMAIN)
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"partitions": None, "private": CsvSource("p.csv")}, "is for a release with partitions"),
+        ({"editions": {"2026-3": "2"}}, "names '2026-3', which is no partition"),
+        ({"editions": {"2025-12": "2"}}, "names '2025-12', which is no partition"),
+        ({"editions": {"2026-03": "a/b"}}, "privacy.editions.2026-03 must be of letters"),
+        ({"editions": {"2026-03": True}}, "editions"),
+        ({"editions": ["2026-03"]}, "editions"),
+    ],
+)
+def test_an_edition_of_no_partition_is_refused(changes: dict[str, Any], named: str) -> None:
+    editions = changes.pop("editions", {"2026-03": "2"})
+    given = {"private": CsvSource("p_{partition}.csv"), "partitions": MONTHLY, **changes}
+    with pytest.raises(SpecificationError, match=re.escape(named)):
+        spec(**given, privacy=PrivacySpec(epsilon=1.0, editions=editions))
 
 
 def test_edition_may_be_a_number() -> None:

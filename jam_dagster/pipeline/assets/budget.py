@@ -78,6 +78,10 @@ def budget_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
             check_release_before(step, domain, funding.ledger)
             engine.check_cells()
             before = funding.ledger.reservation(funding.release_id)
+            if history := funding.history(graph.spec):
+                metadata["history"] = literal(" ".join(history))
+                for sentence in history:
+                    context.log.warning(sentence)
             try:
                 with renewal_added(funding):
                     engine.reserve()
