@@ -693,7 +693,7 @@ class ReleaseOptions(TypedDict, total=False):
     dataset: str | None
     release: str | None
     edition: str | int
-    mechanism: "str | Mechanism | None"
+    mechanism: "str | Mapping[str, Any] | Mechanism | None"
     settings: Mapping[str, Any] | None
     degree: int | None
     cliques: Sequence[Sequence[str]] | None

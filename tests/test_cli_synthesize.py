@@ -373,6 +373,8 @@ def test_a_new_ledger_grants_what_the_release_asks_for(run: Run) -> None:
 
 def test_mechanisms_are_listed_with_their_settings(run: Run) -> None:
     assert "--setting must be KEY=VALUE" in run(*synthesize("--setting", "alpha")).stderr
+    twice = synthesize("--mechanism", "{name: aim, rounds: 4}", "--setting", "rounds=5")
+    assert "--mechanism says rounds: 4, and --setting says rounds=5" in run(*twice).stderr
     answer = json.loads(run("mechanisms", "--json").stdout)
 
     assert list(answer) == list(MECHANISMS)

@@ -357,9 +357,9 @@ def synthesize(
         Whether to write a line for each round, and every message, to standard error.
     **options
         The release, by `ReleaseOptions`, which the reference describes; ``epsilon`` or
-        ``advantage`` is required. ``mechanism`` is a name or, with seeded noise and no ledger, a
-        `Mechanism` of your own. Repeating a release is free, opens no private table, and gives the
-        same synthetic table.
+        ``advantage`` is required. ``mechanism`` is a name, a mapping of name and settings or, with
+        seeded noise and no ledger, a `Mechanism` of your own. Repeating a release is free, opens no
+        private table, and gives the same synthetic table.
 
     Returns
     -------

@@ -14,7 +14,7 @@ from jam_dagster.common.yaml_text import parse_yaml, yaml_place
 from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.keys import DAGSTER_KEYS, OPTIONS, SpecificationKeys, named, section_in
 from jam_dagster.mechanisms import Mechanism
-from jam_dagster.mechanisms.configuration import KEY, read_mechanism
+from jam_dagster.mechanisms.configuration import KEY, read_mechanism, read_settings
 from jam_dagster.release.partitions import PartitionsSpec
 from jam_dagster.release.sections import MechanismSpec
 from jam_dagster.release.spec import ReleaseSpec, check_names
@@ -88,6 +88,8 @@ def _attributes(
         raise TypeError(f"A release has no option {min(unknown)!r}.")
     file, attributes = (None, {}) if definition is None else read_attributes(definition)
     given = {name: value for name, value in options.items() if value is not None}
+    if KEY in given:
+        given[KEY] = _mapping(given[KEY])
     if file is not None:
         _check_filled_in(file, attributes, given, unread)
     if file is not None and isinstance(given.get("mechanism"), Mechanism):
@@ -166,11 +168,25 @@ def _templates(value: object, name: str = "") -> Iterator[tuple[str, str]]:
         yield name, value
 
 
+def _mapping(given: object) -> object:
+    """Return a mechanism; a text may have it with settings, as a release's file does."""
+    if not isinstance(given, str) or not given.lstrip().startswith("{"):
+        return given
+    try:
+        return parse_yaml(given)
+    except yaml.YAMLError as error:
+        raise SpecificationError(
+            f"--mechanism is not valid YAML {yaml_place(error)}: give a name, or a mapping such as "
+            "{name: aim, rounds: 10}."
+        ) from None
+
+
 def _keeps_settings(attributes: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
     """Return whether the file's mechanism is the one that is wanted."""
     configured = attributes.get(KEY)
     name = configured.get("name") if isinstance(configured, Mapping) else configured
     name = name or RECOMMENDED
+    # A mapping takes the place of the file's, whole.
     return "mechanism" not in given or given["mechanism"] == name
 
 
@@ -191,11 +207,25 @@ def _mechanism(
         return MechanismSpec.of_object(found)
     configured = attributes.get(KEY)
     if not _keeps_settings(attributes, given):
-        configured = {"name": given["mechanism"]}
-    name, settings = read_mechanism(configured, public=_has_public(attributes, given))
-    if "name" in given.get("settings", {}):
+        configured = found
+    changed = given.get("settings", {})
+    if "name" in changed:
         raise SpecificationError("A mechanism has no setting 'name': name it by --mechanism.")
-    return {**settings, **given.get("settings", {}), "name": name}
+    name, settings = read_mechanism(configured, public=_has_public(attributes, given))
+    if isinstance(found, Mapping):
+        _check_same(name, found, changed)
+    return {**settings, **changed, "name": name}
+
+
+def _check_same(name: str, given: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
+    """Raise if a mechanism and the settings beside it contradict each other."""
+    one, other = read_settings(name, given), read_settings(name, changed)
+    for key in one.keys() & other.keys():
+        if one[key] != other[key]:
+            raise SpecificationError(
+                f"--mechanism says {key}: {one[key]}, and --setting says {key}={other[key]}: "
+                "give it once."
+            )
 
 
 def _put(attributes: dict[str, Any], keys: list[str], value: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -362,6 +363,54 @@ def test_without_a_public_table_the_default_is_the_one_that_needs_none(tmp_path:
 
     assert release_spec(file).mechanism == MechanismSpec("tilt", iterations=7, prior="uniform")
     assert release_spec(file, mechanism="tilt").mechanism.settings["iterations"] == 7
+
+
+@pytest.mark.parametrize("public", ["pub.csv", None])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"mechanism": {"name": "tilt", "prior": "uniform"}},
+        {"mechanism": "{name: tilt, prior: uniform}"},
+        {"mechanism": '{"prior": "uniform"}'},
+        {"settings": {"prior": "uniform"}},
+        {"mechanism": {"name": "tilt", "prior": "uniform"}, "settings": {"prior": "uniform"}},
+    ],
+)
+def test_a_mechanism_with_settings_is_that_of_the_file(
+    tmp_path: Path, public: str | None, options: Any
+) -> None:
+    domain = Domain.load(SURVEY / "domain.yaml")
+    tables = {"private": "people.csv", "public": public}
+    uniform = written(tmp_path, **tables, mechanism={"name": "tilt", "prior": "uniform"})
+    expected = PlanRequest.of(uniform).release_id(domain)
+
+    file = written(tmp_path, **tables)
+
+    assert PlanRequest.of(file, **options).release_id(domain) == expected
+
+
+def test_a_mechanism_with_settings_takes_the_place_of_the_files(tmp_path: Path) -> None:
+    file = written(tmp_path, mechanism={"name": "aim", "rounds": 40, "alpha": "{{ env.ALPHA }}"})
+
+    made = PlanRequest.of(file, mechanism={"name": "aim", "alpha": 0.5}).spec.mechanism
+
+    assert made == MechanismSpec("aim", alpha=0.5)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "refused"),
+    [
+        ({"name": "aim", "rounds": 40}, "says rounds: 40, and --setting says rounds=50"),
+        ("{name: aim, rounds: 40", "--mechanism is not valid YAML at line 1, column 23"),
+        ("{name: ours}", "mechanism.name must be one of jam_pgm"),
+        ("{name: aim, round: 4}", "mechanism.round is no setting of aim"),
+    ],
+)
+def test_a_mechanism_with_settings_that_cannot_be(
+    tmp_path: Path, mechanism: Any, refused: str
+) -> None:
+    with pytest.raises(InputError, match=re.escape(refused)):
+        release_spec(written(tmp_path), mechanism=mechanism, settings={"rounds": "50"})
 
 
 def monthly(folder: Path) -> SynthesisRequest:
