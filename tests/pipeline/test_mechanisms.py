@@ -90,6 +90,15 @@ def test_the_run_is_called_by_its_mechanism_and_is_what_charges(bench: Bench, na
     }
 
 
+def test_the_run_says_that_it_learns_from_no_public_table(bench: Bench) -> None:
+    uniform = MechanismSpec("tilt", prior="uniform")
+
+    specs = bench.definitions(mechanism=uniform).resolve_all_asset_specs()
+
+    (run,) = [spec for spec in specs if spec.key.path[-1] == "tilt"]
+    assert run.description == "The run of TILT without public data."
+
+
 @pytest.mark.slow
 def test_another_mechanism_is_another_release(drawn: Bench) -> None:
     asked = {"mechanism": MechanismSpec("aim", **small("aim"))}

@@ -220,7 +220,7 @@ def _words_of(spec: ReleaseSpec) -> dict[str, str]:
     compared = "The synthetic table is compared with it. The mechanism does not use it."
     return {
         "mechanism": mechanism.name,
-        "title": mechanism.title,
+        "title": mechanism.titled,
         "rounds": _ROUNDS[measures],
         "public": f"`{mechanism.name}` learns from it for free."
         if mechanism.uses_public
