@@ -134,7 +134,7 @@ class Tilt(Mechanism):
     name: ClassVar[str] = "tilt"
     title: ClassVar[str] = "TILT"
     summary: ClassVar[str] = (
-        "begins with a network of the public table, and tilts it by private measurements"
+        "tilts a network of the public table, or the uniform distribution, by private measurements"
     )
     rank: ClassVar[int] = 15
     page: ClassVar[str] = "tilt.md"

@@ -58,6 +58,8 @@ class Audit:
         How much of it the two tables bring out, by arithmetic.
     settings
         Of the mechanism.
+    degree
+        That of the workload's marginals.
     """
 
     name: str
@@ -66,6 +68,7 @@ class Audit:
     rho: float
     tight: float
     settings: Mapping[str, Any]
+    degree: int = 1
 
 
 @dataclass(frozen=True)
@@ -203,6 +206,8 @@ def aim_planned() -> Case:
         audits=(),
         short=({}, {"alpha": 0.5}),
         steady={"iterations": 3},
+        # Under every relation T is more than d + 1 here, and less than 16 d.
+        rho=30.0,
     )
 
 
@@ -340,7 +345,7 @@ def tilt_alone() -> Case:
         tilt(),
         name="tilt-uniform",
         make=partial(make_mechanism, "tilt", prior="uniform"),
-        audits=(EVERY_TABLE,),
+        audits=(ALONE,),
         rho=200.0,
     )
 
@@ -528,6 +533,17 @@ FOLLOWED = Audit(
     rho=1.0,
     tight=0.7,
     settings={"iterations": 2},
+)
+
+# Both attributes are measured first, then the pair is chosen and measured: the record moves in all.
+ALONE = Audit(
+    "alone",
+    neighbours=MEASURING.neighbours,
+    public=((1, 1), (1, 1)),
+    rho=1.0,
+    tight=0.9,
+    settings={"iterations": 2},
+    degree=2,
 )
 
 

@@ -74,7 +74,7 @@ def table(joint: Any) -> EncodedTable:
 def run(case: Case, audit: Audit, joint: Any, noise: Listening) -> list[Call]:
     draws = Draws(noise, UnledgeredAccount(audit.rho))
     case.make(**audit.settings).run(
-        table(joint), table(audit.public), Workload.all_k_way(DOMAIN, 1), draws
+        table(joint), table(audit.public), Workload.all_k_way(DOMAIN, audit.degree), draws
     )
     return noise.calls
 

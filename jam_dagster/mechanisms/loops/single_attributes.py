@@ -39,6 +39,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -172,8 +173,7 @@ def water_filled(teaching: Floats, weights: Floats, rho: float) -> Floats:
 def sparse_mean(measured: Floats, sigma: float) -> Floats:
     """Return the expected distribution of one that was measured as fractions with such noise."""
     shape = WORTH / measured.size
-    at = np.arange(LOWEST, HIGHEST + 0.05, 0.1)
-    table = _means(at, shape)
+    at, table = _table_of(shape)
     scaled = measured / sigma
 
     def means(scale: float) -> Floats:
@@ -195,6 +195,16 @@ def sparse_mean(measured: Floats, sigma: float) -> Floats:
     expected = means(0.5 * (low + high))
     found: Floats = expected / expected.sum()
     return found
+
+
+@lru_cache(maxsize=64)
+def _table_of(shape: float) -> tuple[Floats, Floats]:
+    """Return the points of the table of g, and g at them."""
+    at = np.arange(LOWEST, HIGHEST + 0.05, 0.1)
+    table = _means(at, shape)
+    for one in (at, table):
+        one.setflags(write=False)
+    return at, table
 
 
 def _means(at: Floats, shape: float) -> Floats:
