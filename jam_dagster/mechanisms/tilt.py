@@ -119,7 +119,7 @@ class Tilt(Mechanism):
     -----
     The spending of a round depends on the outcomes of earlier ones: the account is a filter, which
     adaptive spending needs. A round may choose that no further measurement helps; what is left then
-    returns to the dataset.
+    returns to the dataset. An attribute of one value counts the records, and is never measured.
     """
 
     size_limit_mb: float = size_limit_setting(40.0)
@@ -168,9 +168,12 @@ class Tilt(Mechanism):
         EmptyCandidateSetError
             If no marginal of the workload's downward closure fits the size limit.
         """
-        check_share(rho, _shares(workload), remedy="use fewer attributes")
         check_countable(domain, workload.cliques)
-        if not _Candidates(domain, workload, self.size_limit_mb).fitting:
+        informative = _informative(domain, workload)
+        if informative is None:
+            return
+        check_share(rho, _shares(informative), remedy="use fewer attributes")
+        if not _Candidates(domain, informative, self.size_limit_mb).fitting:
             raise EmptyCandidateSetError(
                 f"No marginal of the workload fits the model size limit of "
                 f"{self.size_limit_mb:.3g} MB. Raise size_limit_mb, or use fewer values an "
@@ -182,7 +185,16 @@ class Tilt(Mechanism):
 
         With the uniform prior, single attributes are measured before; see `SingleAttributes`.
         """
-        run = _Run(self, ctx)
+        workload = _informative(ctx.domain, ctx.workload)
+        if self.prior == UNIFORM:
+            prior = PublicPrior.uniform(ctx.domain)
+        else:
+            prior = PublicPrior.of(ctx.domain, public_of(self, ctx.public))
+        if workload is None:
+            fitted = TiltFit(prior, ctx.records, iterations=self.iterations)
+            ctx.end(NOTHING_HELPS)
+            return corrected(ctx, fitted.released)
+        run = _Run(self, ctx, prior, workload)
         singles = run.singles
         for index in ctx.rounds(len(singles.prices) if singles.whole else None):
             if index < len(singles.prices):
@@ -190,6 +202,22 @@ class Tilt(Mechanism):
             else:
                 run.round()
         return corrected(ctx, run.fitted.released)
+
+
+def _informative(domain: Domain, workload: Workload) -> Workload | None:
+    """Return a workload without attributes of one value, whose counts are the number of records.
+
+    Marginals that become alike are one, of all their weights. None if no marginal has an attribute
+    of several values: there is nothing to learn.
+    """
+    if all(domain.sizes[name] > 1 for name in attributes_of(workload)):
+        return workload
+    weights: dict[Clique, float] = {}
+    for clique, weight in zip(workload.cliques, workload.weights, strict=True):
+        kept = tuple(name for name in clique if domain.sizes[name] > 1)
+        if kept:
+            weights[kept] = weights.get(kept, 0.0) + weight
+    return Workload(tuple(weights), tuple(weights.values()), domain.names) if weights else None
 
 
 def _shares(workload: Workload) -> int:
@@ -289,12 +317,10 @@ class _Run:
     from the first on, of which it holds 1.5 d, up to four times as many as the signal is strong.
     """
 
-    def __init__(self, mechanism: Tilt, ctx: Context) -> None:
-        if mechanism.prior == UNIFORM:
-            prior = PublicPrior.uniform(ctx.domain)
-        else:
-            prior = PublicPrior.of(ctx.domain, public_of(mechanism, ctx.public))
-        candidates = _Candidates(ctx.domain, ctx.workload, mechanism.size_limit_mb)
+    def __init__(
+        self, mechanism: Tilt, ctx: Context, prior: PublicPrior, workload: Workload
+    ) -> None:
+        candidates = _Candidates(ctx.domain, workload, mechanism.size_limit_mb)
         self.mechanism, self.ctx, self.candidates = mechanism, ctx, candidates
         self.closure = candidates.closure
         ctx.hold(self.closure)
@@ -312,14 +338,14 @@ class _Run:
         if mechanism.prior == UNIFORM:
             self.singles = SingleAttributes.of(
                 ctx.domain,
-                ctx.workload,
+                workload,
                 records=ctx.records,
                 sigma=ctx.sigma(1.0),
                 rho=self.budget,
             )
-            self._set_prices(round(ROUNDS * len(attributes_of(ctx.workload))), 1.0)
+            self._set_prices(round(ROUNDS * len(attributes_of(workload))), 1.0)
         else:
-            self._set_prices(_shares(ctx.workload), EVEN)
+            self._set_prices(_shares(workload), EVEN)
 
     def _set_prices(self, shares: int, even: float) -> None:
         """Set the first price, one of so many `shares`, and the even one, so many times as much."""

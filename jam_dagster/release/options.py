@@ -218,7 +218,7 @@ def _mechanism(
 
 
 def _check_same(name: str, given: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
-    """Raise if a mechanism and the settings beside it contradict each other."""
+    """Raise if a mechanism's own settings and further ones contradict each other."""
     one, other = read_settings(name, given), read_settings(name, changed)
     for key in one.keys() & other.keys():
         if one[key] != other[key]:

@@ -14,9 +14,9 @@ where its slope -w a / (2 (1 + a rho)^1.5) is the same in all that are measured:
 
     rho = max(0, (w a / mu)^(2/3) - 1) / a,    mu such that all add up to R.
 
-An attribute of which the first bit would cost more than it teaches has no price. Prices follow from
-the domain, the workload, the budget and the number of records, public or released, and from no
-other private data.
+An attribute of which the first bit would cost more than it teaches has no price. One of a single
+value, which counts the records, is no part of the workload here. Prices follow from the domain, the
+workload, the budget and the number of records, public or released, and from no other private data.
 
 **The whole phase** gets f = min(1, 0.9 / D + 5 r) of the budget: D is the mean degree of the
 workload, as an error of D attributes holds those of D single ones, and r the mean part that would

@@ -117,6 +117,44 @@ def test_a_structural_zero_stays_one_and_changes_no_price() -> None:
     assert model.marginal(("a", "c"))[0, 1] == 0.0
 
 
+def with_constants(names: str) -> Domain:
+    """Return the domain with further attributes of one value, which come first and last."""
+    return Domain.from_sizes({names[0]: 1, **DOMAIN.sizes, **dict.fromkeys(names[1:], 1)})
+
+
+@pytest.mark.parametrize("rho", [0.01, 50.0])
+def test_an_attribute_of_one_value_costs_nothing(rho: float) -> None:
+    """A run makes the draws of the workload without it."""
+    domain, relation = with_constants("yz"), Neighbours("replace_one")
+    pairs = Workload.all_k_way(DOMAIN, 2).cliques
+    singles = [(name,) for name in DOMAIN.names]
+    # Each single attribute is next to one of two, and both of one value are next to each other.
+    plain = Workload.of(DOMAIN, [*pairs, *singles], [1.0] * len(pairs) + [2.0] * len(singles))
+
+    made = uniform_run(domain, Workload.all_k_way(domain, 2), relation, rho)
+    expected = uniform_run(DOMAIN, plain, relation, rho)
+
+    assert [(call.step, call.rho) for call in made.calls] == [
+        (call.step, call.rho) for call in expected.calls
+    ]
+    assert [one.clique for one in made.rounds] == [one.clique for one in expected.rounds]
+    assert made.rho_spent > 0.9 * rho
+    assert refit(made, domain, Workload.all_k_way(domain, 2), None).marginal(("y", "b")).ndim == 2
+
+
+@pytest.mark.parametrize("relation", [Neighbours("replace_one"), Neighbours("add_remove")])
+def test_a_workload_of_attributes_of_one_value_asks_for_nothing(relation: Neighbours) -> None:
+    domain = with_constants("yz")
+    workload = Workload.of(domain, [("y", "z"), ("y",)])
+
+    made = uniform_run(domain, workload, relation, 1.0)
+
+    assert [call.step for call in made.calls] == ([] if relation.records_public else ["records"])
+    model = refit(made, domain, workload, None)
+    assert model.marginal(("y", "z")).ravel() == pytest.approx([made.records])
+    assert model.sample(7, np.random.default_rng(0)).records == 7
+
+
 def test_an_attribute_that_more_of_the_workload_holds_gets_more() -> None:
     """As many values, but one is in every marginal."""
     target = Workload.of(DOMAIN, [("a", "b"), ("a", "c"), ("a", "d")])
