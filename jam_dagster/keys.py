@@ -33,6 +33,7 @@ from jam_dagster.common.choices import (
     EVALUATION_SHARE,
     RECORDS_SHARE,
     EvaluationMode,
+    Mark,
     NoiseName,
     Relation,
 )
@@ -416,6 +417,11 @@ class SamplingSpec(_Keys):
         description="swap sampled rows for others of the model, where that brings the workload"
         " closer; free of budget",
     )
+    mark: Annotated[Mark, Option(Panel.OUTPUT, "path")] = Field(
+        default="none",
+        description="how the CSV file of the synthetic table says that it is one: in a last"
+        " `column`, in a `comment` before the header, or not (`none`); a Parquet file always does",
+    )
 
 
 def analyses(value: object) -> list[dict[str, Any]] | None:
@@ -708,6 +714,7 @@ class ReleaseOptions(TypedDict, total=False):
     max_rows: int | None
     records_share: float | None
     search: bool
+    sampling_mark: Mark
 
 
 def sentence(text: str) -> str:

@@ -9,6 +9,8 @@ from io import BytesIO
 from typing import IO, TYPE_CHECKING, cast
 
 from jam_dagster.mechanisms.loops.transcript import Transcript, measurements_hash
+from jam_dagster.tables.domain.text_dtype import SYNTHETIC
+from jam_dagster.tables.sources.dialect import SAYS_SYNTHETIC
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +23,11 @@ if TYPE_CHECKING:
 
 RUN_ATTRIBUTE = "jam_dagster.run"
 """The mark of a synthetic table: the digest of the run that made it."""
+
+
+def marks_of(run: str) -> dict[str, str]:
+    """Return the marks of the table that a run made: its digest, and that it is synthetic."""
+    return {RUN_ATTRIBUTE: run, SYNTHETIC: SAYS_SYNTHETIC}
 
 
 def table_csv(table: pd.DataFrame, domain: Domain, dialect: Dialect) -> bytes:

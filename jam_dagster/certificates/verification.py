@@ -41,7 +41,7 @@ from jam_dagster.certificates.outcome_faults import (
 from jam_dagster.certificates.page import PAGE_NAME, render_certificate
 from jam_dagster.certificates.refitting import REFIT_TOLERANCE
 from jam_dagster.certificates.signing import signature_holds
-from jam_dagster.certificates.table import RUN_ATTRIBUTE, digest_written, run_digest, table_digest
+from jam_dagster.certificates.table import digest_written, marks_of, run_digest, table_digest
 from jam_dagster.common.files import read_text_bytes
 from jam_dagster.errors import InputError, JamError
 from jam_dagster.mechanisms import MECHANISMS
@@ -52,6 +52,7 @@ from jam_dagster.privacy.accounting import units_down
 from jam_dagster.privacy.ledger.release_id import fingerprint_of
 from jam_dagster.privacy.shares import DOMAIN, EVALUATION, MECHANISM
 from jam_dagster.tables import PublicSources
+from jam_dagster.tables.domain.text_dtype import SYNTHETIC
 from jam_dagster.tables.sources.dialect import Dialect
 from jam_dagster.tables.sources.table_file import ChunkFormat
 from jam_dagster.version import __version__
@@ -552,7 +553,11 @@ def _same_chunks(held: Held) -> bool:
     """Return whether a table's file is what its chunks would be written to."""
     certificate, here = held.certificate, environment()
     mark = run_digest(certificate.release_id, held.transcript)
-    form = ChunkFormat(held.domain, {RUN_ATTRIBUTE: mark})
+    marks = marks_of(mark)
+    # A file of an earlier version does not say that it is synthetic.
+    if not held.table.says_synthetic:
+        del marks[SYNTHETIC]
+    form = ChunkFormat(held.domain, marks)
     with closing(release_rows(held.model, held.transcript, held.seed, form=form)) as sampled:
         chunks = (chunk.table for chunk in sampled)
         # A file has the versions of what wrote it.

@@ -7,6 +7,7 @@ from typing import Literal
 NoiseName = Literal["exact", "numpy"]
 Relation = Literal["replace_one", "add_remove"]
 EvaluationMode = Literal["exact", "private", "off"]
+Mark = Literal["none", "column", "comment"]
 
 RECOMMENDED = "tilt"
 """The mechanism that runs where none is named: that of the least errors in docs/measurements."""

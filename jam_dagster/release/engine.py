@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 from jam_dagster.certificates import Certificate, certify
 from jam_dagster.certificates.facts import ReleaseTerms, RequestedBudget
-from jam_dagster.certificates.table import RUN_ATTRIBUTE
+from jam_dagster.certificates.table import marks_of
 from jam_dagster.common.redaction import private_values, redacted
-from jam_dagster.errors import InputError, LostDrawError, ReleaseClosedError
+from jam_dagster.errors import DomainError, InputError, LostDrawError, ReleaseClosedError
 from jam_dagster.evaluation import Verdict, WorkloadErrors, workload_error
 from jam_dagster.evaluation.bounds.error_bounds import known_bounds
 from jam_dagster.evaluation.domain_fit import column_fits, misfit_columns
 from jam_dagster.evaluation.utility import utility
 from jam_dagster.evaluation.workload_error import MEANS_STEP
+from jam_dagster.keys import named
 from jam_dagster.mechanisms import Round
 from jam_dagster.mechanisms.loops.rows import release_rows, sample_rows, with_chunks, with_search
 from jam_dagster.models.tilted.corrected import with_moments
@@ -47,6 +48,7 @@ from jam_dagster.tables.codes.privacy_unit import seeded_secret
 from jam_dagster.tables.codes.purpose import regressions, targets
 from jam_dagster.tables.codes.spreadsheet import check_cells
 from jam_dagster.tables.domain.bought import LEVELS, Draw, PaidCounts
+from jam_dagster.tables.domain.text_dtype import SYNTHETIC
 from jam_dagster.tables.sources.public import encoded_tables, over_bought
 from jam_dagster.tables.sources.table_file import ChunkFormat, TableFile
 
@@ -140,10 +142,21 @@ class Engine:
         self.funding.check()
 
     def check_cells(self) -> None:
-        """Raise if the table of a release would hold formulas of a spreadsheet."""
+        """Raise if a table's file would hold formulas, or has no place for its mark."""
+        if self.spec.sampling.mark == "column" and SYNTHETIC in self._columns:
+            raise DomainError(
+                f"The table has a column {SYNTHETIC!r}, and {named('sampling.mark')} adds one of"
+                " that name: set it to 'comment', or rename the column. Nothing was charged."
+            )
         # A table over a restricted domain never leaves, and the error would quote the domain.
         if self.funding.ledger is not None and not self.domain.restricted:
             check_cells(self.domain, commas=self.spec.dialect.separator != ",")
+
+    @property
+    def _columns(self) -> set[str]:
+        """The columns of all published tables."""
+        children = self.domain.children
+        return {*self.domain.roots.columns, *(children.domain.columns if children else ())}
 
     def reserve(self) -> None:
         """Reserve the whole release, before the private table is opened."""
@@ -444,8 +457,11 @@ class Engine:
         """Sample the synthetic table of a run from its measurements alone, always the same one."""
         if run.transcript.chunk_rows is None:
             (whole,) = release_rows(run.model, run.transcript)
+            for one in (whole.table, whole.children):
+                if one is not None:
+                    one.attrs |= marks_of(run.digest)
             return MadeRelease(self.spec, run, whole.table, whole.children, codes=whole.codes)
-        form = ChunkFormat(run.model.domain, {RUN_ATTRIBUTE: run.digest})
+        form = ChunkFormat(run.model.domain, marks_of(run.digest))
         reported = reported_marginals(self.spec, run, evaluated=True)
 
         def written(chunks: Iterable[SampledRows]) -> Iterator[EncodedTable | PackedCounts]:

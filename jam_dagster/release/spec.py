@@ -4,6 +4,7 @@
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -326,8 +327,8 @@ class ReleaseSpec(Section):
 
     @property
     def dialect(self) -> Dialect:
-        """The dialect of the synthetic table's CSV file, which is that of the public one."""
-        return Dialect.of(self.public)
+        """The dialect of the synthetic table's CSV file: that of the public one, and its mark."""
+        return replace(Dialect.of(self.public), mark=self.sampling.mark)
 
     @property
     def purpose(self) -> list[dict[str, Any]]:

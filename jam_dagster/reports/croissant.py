@@ -15,6 +15,8 @@ from jam_dagster.certificates.issue import sha256_of
 from jam_dagster.certificates.verification import releasable_certificate
 from jam_dagster.common.html_pages import figures
 from jam_dagster.errors import InputError
+from jam_dagster.tables.domain.text_dtype import SYNTHETIC
+from jam_dagster.tables.sources.dialect import SAYS_SYNTHETIC
 
 if TYPE_CHECKING:
     from upath import UPath
@@ -97,7 +99,10 @@ def croissant(
     *data, proven = _addresses([*paths, proof], out)
     files = [
         *(
-            _file(address, path, certificate.files[name].sha256)
+            {
+                **_file(address, path, certificate.files[name].sha256),
+                "description": SAYS_SYNTHETIC,
+            }
             for address, path, name in zip(data, paths, tables, strict=True)
         ),
         _file(proven, proof, sha256_of(proof)),
@@ -112,6 +117,7 @@ def croissant(
         "description": _description(certificate),
         "url": url,
         "license": license,
+        "keywords": ["synthetic data", "differential privacy"],
         "creator": [{"@type": "sc:Organization", "name": one} for one in creators],
         "datePublished": published,
         "dateCreated": certificate.made[:10],
@@ -125,7 +131,7 @@ def croissant(
             **about,
         },
         "distribution": files,
-        "recordSet": _record_sets(held.domain, data),
+        "recordSet": _record_sets(held.domain, data, _marks(certificate)),
     }
 
 
@@ -152,16 +158,25 @@ def _file(address: str, path: Path | UPath, sha256: str) -> dict[str, Any]:
     }
 
 
-def _record_sets(domain: Domain, files: Sequence[str]) -> list[dict[str, Any]]:
+def _marks(certificate: Certificate) -> tuple[str, ...]:
+    """Return the column by which a CSV file says that it is synthetic, if it has one."""
+    mark = (certificate.sampling.dialect or {}).get("mark")
+    return (SYNTHETIC,) if mark == "column" else ()
+
+
+def _record_sets(
+    domain: Domain, files: Sequence[str], marks: Sequence[str] = ()
+) -> list[dict[str, Any]]:
     """Return the rows of the table, and of the table of children if there is one."""
+    mark = dict.fromkeys(marks, "bool")
     if domain.children is None:
-        return [_record_set("rows", domain.columns, files[0])]
+        return [_record_set("rows", {**domain.columns, **mark}, files[0])]
     roots, children = domain.children.roots, domain.children.domain
     table, column = domain.children.link.table, domain.children.link.column
     rows = "rows" if table != "rows" else "roots"
     key = "str" if domain.children.link.width else "int64"
-    owners = _record_set(rows, {column: key, **roots.columns}, files[0])
-    owned = _record_set(table, {column: key, **children.columns}, files[1])
+    owners = _record_set(rows, {column: key, **roots.columns, **mark}, files[0])
+    owned = _record_set(table, {column: key, **children.columns, **mark}, files[1])
     owned["field"][0]["references"] = {"field": {"@id": owners["field"][0]["@id"]}}
     return [owners, owned]
 

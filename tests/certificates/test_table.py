@@ -14,8 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from jam_dagster.certificates.table import RUN_ATTRIBUTE
 from jam_dagster.mechanisms.loops import rows
 from jam_dagster.tables import Domain
+from jam_dagster.tables.sources.dialect import SAYS_SYNTHETIC
 from jam_dagster.tables.sources.table_file import ChunkFormat, TableFile
 from tests.certificates.conftest import Released, copied, released
 from tests.tiers import slow
@@ -52,6 +54,26 @@ def _one_cell(folder: Path) -> None:
     with ChunkFormat(Domain.load(folder / "domain.yaml")).writing(table.path) as write:
         for chunk in (first, second):
             write(chunk)
+
+
+def test_a_file_of_chunks_says_that_it_is_synthetic(chunks: Released) -> None:
+    table = TableFile(chunks.folder / "synthetic.parquet")
+    with table.path.open("rb") as file:
+        assert pq.read_schema(file).metadata[b"synthetic"] == SAYS_SYNTHETIC.encode()
+    assert table.attrs["synthetic"] == SAYS_SYNTHETIC
+
+
+def test_a_file_of_an_earlier_version_does_not_say_it_and_verifies(chunks: Released) -> None:
+    table = TableFile(chunks.folder / "synthetic.parquet")
+    given = list(table.chunks())
+    domain = Domain.load(chunks.folder / "domain.yaml")
+    form = ChunkFormat(domain, {RUN_ATTRIBUTE: table.attrs[RUN_ATTRIBUTE]})
+    with form.writing(table.path) as write:
+        for one in given:
+            write(one)
+    assert not table.says_synthetic
+    chunks.forge()
+    assert chunks.failed(ledger=False) == set()
 
 
 def _one_chunk(folder: Path) -> None:

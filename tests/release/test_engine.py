@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
+from upath import UPath
 
 from jam_dagster.errors import (
     BudgetError,
@@ -22,6 +24,7 @@ from jam_dagster.mechanisms.loops.rows import release_rows, sample_rows
 from jam_dagster.mechanisms.loops.transcript import sampling_generator
 from jam_dagster.models.graphical.sampling import sampling_distance
 from jam_dagster.models.tilted.prior import PublicPrior
+from jam_dagster.pipeline.storage.formats import TABLE
 from jam_dagster.privacy import Kind, Ledger
 from jam_dagster.privacy.ledger.source_binding import SourceBinding
 from jam_dagster.release import ReleaseSpec
@@ -32,6 +35,7 @@ from jam_dagster.release.options import release_spec
 from jam_dagster.release.place import Place
 from jam_dagster.release.public_side import domain_of, public_codes, public_records
 from jam_dagster.tables import CategoricalAttribute, Domain, FrameSource
+from jam_dagster.tables.sources.dialect import SAYS_SYNTHETIC
 from tests.budgets import PUBLIC_N
 
 DOMAIN = Domain(
@@ -150,6 +154,20 @@ def test_research_takes_all_steps_in_memory(tmp_path: Path) -> None:
     assert all(one.passed for one in checks.results)
     assert isinstance(made.table, pd.DataFrame)
     assert replace(made, table=made.table.copy()).checks is checks
+    stored = UPath(tmp_path / "stored.parquet")
+    TABLE.write(made.table, stored)
+    assert pq.read_schema(str(stored)).metadata[b"synthetic"] == SAYS_SYNTHETIC.encode()
+    assert TABLE.read(stored).attrs == made.table.attrs
+
+
+def test_a_mark_needs_a_name_that_no_column_has() -> None:
+    domain = Domain((CategoricalAttribute("synthetic", ("A", "B")), *DOMAIN.attributes))
+    spec = specification(domain=domain, sampling_mark="column")
+
+    with pytest.raises(DomainError, match=r"a column 'synthetic', and sampling.mark"):
+        replace(research(spec), domain=domain).check(domain)
+
+    research(specification(sampling_mark="column")).check(DOMAIN)
 
 
 def test_the_same_seed_gives_the_same_table_whatever_the_place() -> None:

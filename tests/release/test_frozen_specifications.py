@@ -47,6 +47,7 @@ FILES: dict[str, dict[str, Any]] = {
     "mode off": {"evaluation": {"mode": False}},
     "share of evaluation": {"evaluation": {"mode": "private", "share": "0.1"}},
     "no search": {"sampling": {"search": False}},
+    "marked": {"sampling": {"mark": "column"}},
     "pairs": {"workload": {"degree": 2}},
     "marginals": {"workload": {"cliques": [["sex", "town"], ["age"]], "weights": [2, "0.5"]}},
     "partition": {
@@ -88,6 +89,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "evaluation_mode": "private",
         "evaluation_share": 0.2,
         "search": False,
+        "sampling_mark": "comment",
     },
 }
 
@@ -106,6 +108,7 @@ DIGESTS = {
     "mode off": "49b6a225ee72e6bd71c2ec7b8a5bd61a386d66031667a3696f99c4e976ac5176",
     "share of evaluation": "84c7bddce0089da0148727b07c1d4f46ea07287a445656d2c6a1323affc97720",
     "no search": "656053ae12caa891cd7e7110c47360093c65a828ec1607012740385cd6b66a71",
+    "marked": "656053ae12caa891cd7e7110c47360093c65a828ec1607012740385cd6b66a71",
     "pairs": "2aa9a3aa70200a0a35387f8ef0a1e3b5aaf76083fc457e1c951049542fdaccb1",
     "marginals": "468d0dca383c1cd3521e2845a9975d29b0cf765c3075f7bf124530528ba67dff",
     "partition": "5dde068b507d76b339252de0cc093fd2fc52a95b29c6092146a81e17c494f821",

@@ -255,6 +255,7 @@ def test_an_option_is_named_by_its_key() -> None:
         "weights": "--weight",
         "public": "--public",
         "search": "--search/--no-search",
+        "sampling_mark": "--sampling-mark",
     }.items() <= flags.items()
 
 

@@ -18,6 +18,7 @@ from jam_dagster.errors import InputError
 from jam_dagster.reports.croissant import _addresses, _record_sets, croissant
 from jam_dagster.tables import Domain
 from jam_dagster.tables.domain.children import Link
+from jam_dagster.tables.sources.dialect import SAYS_SYNTHETIC
 from tests.certificates.conftest import Released
 from tests.certificates.conftest import made as made
 
@@ -61,6 +62,8 @@ def test_files_and_fields_are_those_of_the_release(made: Released) -> None:
     assert [one["source"]["extract"]["column"] for one in rows["field"]] == list(table)
     assert {one["dataType"] for one in rows["field"]} == {"sc:Integer"}
     assert f"{len(table):,} rows" in document["description"]
+    assert document["distribution"][0]["description"] == SAYS_SYNTHETIC
+    assert "synthetic data" in document["keywords"]
 
 
 def test_children_refer_to_the_rows_that_they_belong_to() -> None:

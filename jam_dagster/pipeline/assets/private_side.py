@@ -8,7 +8,6 @@ from typing import Any
 import dagster as dg
 
 from jam_dagster.certificates import table_csv
-from jam_dagster.certificates.table import RUN_ATTRIBUTE
 from jam_dagster.common.deferred import pd
 from jam_dagster.common.shown_text import one_line
 from jam_dagster.errors import EmptyCandidateSetError, SpecificationError
@@ -214,8 +213,6 @@ def _outcomes(step: ReleaseStep, made: MadeRelease) -> Results:
             # The file is of a table with fewer rows that was stored here before.
             csv.unlink(missing_ok=True)
         else:
-            # Its Parquet file keeps which run made it.
-            table.attrs[RUN_ATTRIBUTE] = run.digest
             store.write(csv, table_csv(table, own, graph.spec.dialect))
             shown["csv"] = dg.MetadataValue.path(store.shown(csv))
         yield dg.MaterializeResult(

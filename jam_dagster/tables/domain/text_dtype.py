@@ -19,6 +19,9 @@ from jam_dagster.tables.domain.values import DECIMAL_DTYPE, text_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
+SYNTHETIC = "synthetic"
+"""The mark of a synthetic table: the name of its metadata, and of the column of a CSV file."""
+
 _DTYPES = b"jam_dagster.dtypes"
 _MOST_LEVELS = 1000
 
@@ -74,13 +77,18 @@ def from_arrow(table: pa.Table) -> pd.DataFrame:
 
 
 def with_dtypes(schema: pa.Schema, frame: pd.DataFrame) -> pa.Schema:
-    """Return the schema of a table with those dtypes that its Arrow data do not bring back."""
+    """Return the schema of a table with those dtypes that its Arrow data do not bring back.
+
+    If the table is marked as synthetic, so is the schema, for readers other than pandas.
+    """
     dtypes = {
         str(name): [name_of(column.dtype), _levels(column)]
         for name, column in frame.items()
         if name_of(column.dtype) in ("object", "category", "ordered category", "datetime64[s]")
     }
     said = {_DTYPES: json.dumps(dtypes)} if dtypes else {}
+    if SYNTHETIC in frame.attrs:
+        said[SYNTHETIC.encode()] = str(frame.attrs[SYNTHETIC])
     return schema.with_metadata({**(schema.metadata or {}), **said})
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
+from jam_dagster.common.choices import Mark
 from jam_dagster.common.deferred import pd
 from jam_dagster.errors import SpecificationError
 from jam_dagster.tables.domain.columns import each_value
+from jam_dagster.tables.domain.text_dtype import SYNTHETIC
 from jam_dagster.tables.domain.values import is_formula
 from jam_dagster.tables.sources.base import whole
 from jam_dagster.tables.sources.csv import BLANKS, CsvSource
@@ -23,6 +25,11 @@ if TYPE_CHECKING:
 
     from jam_dagster.tables.domain.domain import Domain
 
+SAYS_SYNTHETIC = (
+    "Synthetic data, sampled from a model by jam_dagster. certificate.json says what is promised."
+)
+"""The sentence by which the file of a synthetic table says that it is one."""
+
 _PLAIN: dict[str, Any] = {"index": False, "lineterminator": "\n", "encoding": "utf-8"}
 
 
@@ -30,13 +37,16 @@ _PLAIN: dict[str, Any] = {"index": False, "lineterminator": "\n", "encoding": "u
 class Dialect:
     """The dialect of a CSV file that is written; `missing` is the text of a missing cell.
 
-    It is a SpecificationError if no reader can read it, or Python lacks the encoding.
+    By its `mark` a file says that its table is synthetic: in a last ``column``, in a ``comment``
+    before the header, or not at all. It is a SpecificationError if no reader can read it, or Python
+    lacks the encoding.
     """
 
     separator: str = ","
     encoding: str = "utf-8"
     decimal: str = "."
     missing: str = ""
+    mark: str = "none"
 
     def __post_init__(self) -> None:
         # A dialect may also come from a certificate that others wrote.
@@ -47,6 +57,10 @@ class Dialect:
             raise SpecificationError(
                 f"encoding must be one that Python knows, got {self.encoding!r}"
             ) from None
+        if self.mark not in get_args(Mark):
+            raise SpecificationError(
+                f"a file's mark must be {', '.join(get_args(Mark))}, got {self.mark!r}"
+            )
 
     @classmethod
     def of(cls, public: Source | PublicSources | None) -> Dialect:
@@ -75,19 +89,23 @@ class Dialect:
         Numbers have the decimals that the domain states. A file is in UTF-8 if its encoding lacks a
         character of the table. In the default dialect a number has the decimals that it needs.
         """
-        if self.changes is None:
+        head = f"# {SAYS_SYNTHETIC}\n" if self.mark == "comment" else ""
+        if self.mark == "column":
+            table = table.assign(**{SYNTHETIC: "true"})
+        if replace(self, mark="none").changes is None:
+            file.write(head.encode())
             table.to_csv(file, mode="wb", **_PLAIN)
         else:
-            file.write(self._text(table, domain))
+            file.write(self._text(table, domain, head))
 
-    def _text(self, table: pd.DataFrame, domain: Domain) -> bytes:
+    def _text(self, table: pd.DataFrame, domain: Domain, head: str) -> bytes:
         decimals = {one.name: one.decimals for one in domain.attributes}
         derived = {one.name for one in domain.derived} if self.separator != "," else set()
         written = {
             name: self._column(column, decimals.get(str(name)), checked=name in derived)
             for name, column in table.items()
         }
-        text: str = pd.DataFrame(written, index=table.index).to_csv(
+        text: str = head + pd.DataFrame(written, index=table.index).to_csv(
             sep=self.separator, na_rep=self.missing, index=False, lineterminator="\n"
         )
         try:

@@ -17,7 +17,7 @@ from jam_dagster.common.json_text import parse_json
 from jam_dagster.tables.codes.decode import decode
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.columns import exact_columns, with_texts
-from jam_dagster.tables.domain.text_dtype import from_arrow, is_text, with_dtypes
+from jam_dagster.tables.domain.text_dtype import SYNTHETIC, from_arrow, is_text, with_dtypes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,6 +77,14 @@ class TableFile:
 
         with self.path.open("rb") as file:
             return dict(from_arrow(pq.read_schema(file).empty_table()).attrs)
+
+    @property
+    def says_synthetic(self) -> bool:
+        """Whether the file says by its own metadata that its table is synthetic."""
+        import pyarrow.parquet as pq
+
+        with self.path.open("rb") as file:
+            return SYNTHETIC.encode() in (pq.read_schema(file).metadata or {})
 
     def chunks(self) -> Iterator[pd.DataFrame]:
         """Yield the rows of one row group after the other; an empty table has one chunk."""

@@ -12,7 +12,7 @@ import pytest
 
 from jam_dagster.errors import SpecificationError
 from jam_dagster.tables import CsvSource, Domain, ParquetSource, PublicSources, SplitSource
-from jam_dagster.tables.sources.dialect import Dialect
+from jam_dagster.tables.sources.dialect import SAYS_SYNTHETIC, Dialect
 from tests.tiers import slow
 
 DOMAIN = Domain.from_dict(
@@ -43,6 +43,21 @@ def written(dialect: Dialect, table: pd.DataFrame = TABLE, domain: Domain = DOMA
 
 def test_the_default_dialect_is_that_of_pandas() -> None:
     assert written(Dialect()) == TABLE.to_csv(index=False, lineterminator="\n").encode()
+
+
+def test_a_file_says_that_it_is_synthetic_if_asked_to() -> None:
+    plain = written(Dialect()).decode().splitlines()
+    column = written(Dialect(mark="column")).decode().splitlines()
+    assert column == [f"{plain[0]},synthetic", *(f"{line},true" for line in plain[1:])]
+    comment = written(Dialect(mark="comment")).decode().splitlines()
+    assert comment == [f"# {SAYS_SYNTHETIC}", *plain]
+    other = written(Dialect(";", "utf-16", ",", mark="comment")).decode("utf-16").splitlines()
+    assert other[0] == f"# {SAYS_SYNTHETIC}"
+    assert other[1:] == written(Dialect(";", decimal=",")).decode().splitlines()
+    assert written(Dialect(";", mark="column")).decode().splitlines()[1].endswith(";true")
+    assert Dialect(mark="column").changes == {"mark": "column"}
+    with pytest.raises(SpecificationError, match="mark must be none, column, comment, got 'x'"):
+        Dialect(mark="x")
 
 
 def test_all_numbers_have_the_decimal_mark_and_their_decimals() -> None:
