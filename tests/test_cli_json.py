@@ -15,7 +15,7 @@ from docs_build.command_line import commands
 from jam_dagster.privacy import Ledger
 from jam_dagster.privacy.ledger.release_id import fingerprint_of
 from jam_dagster.trials.results import to_parquet
-from tests.cli_bench import NOISY, RELEASE, Run, synthesize
+from tests.cli_bench import NOISY, RELEASE, Run, definition, synthesize
 from tests.reports.test_registry import WRITTEN
 from tests.test_cli_ledger_approval import APPROVE, ONE, PLAN
 from tests.tiers import first_quick
@@ -100,6 +100,11 @@ CASES: dict[
         {"datasets", "by_hand", "events", "moved_to"},
     ),
     "ledger grant": ([], GRANT, {"dataset", "rho", "epsilon_at_delta"}),
+    "ledger adopt": (
+        [lambda: definition()],
+        ("ledger", "adopt", *LEDGER, *WHY, "defs.yaml"),
+        {"ledger", "identity", "files"},
+    ),
     "ledger by-hand": ([GRANT], ("ledger", "by-hand", *LEDGER, *WHY), {"ledger", "by_hand"}),
     "ledger upgrade": ([], ("ledger", "upgrade", *LEDGER), {"ledger"}),
     "ledger close": (

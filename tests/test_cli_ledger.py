@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from jam_dagster.privacy import Budget, Ledger, ReleaseId, Reservation
-from tests.cli_bench import Run, lines, synthesize
+from tests.cli_bench import QUICK, Run, definition, lines, synthesize
 from tests.tiers import slow
 
 BUDGET = ("--epsilon", 1, "--delta", 1e-9)
@@ -76,6 +76,68 @@ def test_grants_by_hand_are_ordered_and_shown(run: Run) -> None:
     assert "Definitions grant no new dataset: the officer does, by hand." in run(*show).stdout
     assert json.loads(run(*show, "--json").stdout)["by_hand"]
     Ledger("l.db").verify()
+
+
+def test_a_release_is_refused_another_ledger_than_the_one_next_to_it(run: Run) -> None:
+    file = definition()
+    synthesize_it = ("synthesize", file, "--out", "out", *QUICK, "--no-report", "--ledger")
+    adopted = run("ledger", "adopt", "--ledger", "ledger.db", "--reason", "ours", file)
+    assert adopted.exit_code == 0, adopted.output
+    assert "ledger.id names this ledger: commit it." in adopted.stderr
+    # The same project on another machine: its ledger would be a new one, with a whole budget.
+    refused = run(*synthesize_it, "fresh.db", "--dataset", "people")
+    assert refused.exit_code == 2
+    assert "which ledger.id next to its definition names" in refused.stderr
+    assert "is not there, or empty. Only the former knows" in refused.stderr
+    assert "jam-dagster ledger adopt --ledger" in refused.stderr
+    assert not Path("fresh.db").exists()
+    planned = run("plan", file, "--records", "200", "--quick", "--json", "--ledger", "fresh.db")
+    outlook = json.loads(planned.stdout)["ledger"]
+    assert not outlook["fits"]
+    assert outlook["note"].startswith("The release is paid from the ledger")
+    # Nor does a grant write over it.
+    grant = ("ledger", "grant", "--ledger", "fresh.db", "--dataset", "people", *BUDGET)
+    assert "names" in run(*grant, "--definition", file).stderr
+    assert not Path("fresh.db").exists()
+    run(*grant)
+    before = Path("ledger.id").read_text()
+    assert "is another one (" in run(*synthesize_it, "fresh.db").stderr
+    assert Path("ledger.id").read_text() == before
+    # Where it moves it is the same ledger.
+    run("ledger", "move", "--ledger", "ledger.db", "--to", "moved.db", "--reason", "a new disk")
+    assert run(*synthesize_it, "moved.db").exit_code == 0
+    # The officer has the last word.
+    why = ("--reason", "the old one burned")
+    assert run("ledger", "adopt", "--ledger", "fresh.db", *why, file).exit_code == 0
+    assert Path("ledger.id").read_text() != before
+    assert "the old one burned" in run("ledger", "show", "--ledger", "fresh.db").stdout
+    Ledger("fresh.db").verify()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("adopt", "--reason", "ours", "elsewhere"), "elsewhere is not there: name a release's"),
+        (("adopt", "--reason", " ", "defs.yaml"), "--reason must say why"),
+        (("grant", "--dataset", "a", *BUDGET, "--definition", "no.yaml"), "no.yaml is not there"),
+    ],
+)
+def test_a_ledger_that_cannot_be_named_is_not_made(
+    run: Run, arguments: tuple[str, ...], said: str
+) -> None:
+    definition()
+    refused = run("ledger", *arguments, "--ledger", "new.db")
+    assert said in refused.stderr
+    assert not Path("new.db").exists()
+
+
+def test_a_grant_names_the_ledger_next_to_a_release(run: Run) -> None:
+    file = definition()
+    grant = ("ledger", "grant", "--ledger", "new.db", "--dataset", "people", *BUDGET)
+    said = run(*grant, "--definition", file).stderr
+    assert "ledger.id names this ledger: commit it." in said
+    assert Path("ledger.id").read_text().splitlines()[-1] == Ledger("new.db").identity
+    assert run(*grant, "--definition", file.parent).exit_code == 0
 
 
 def test_a_renewing_budget_is_granted_and_shown(run: Run) -> None:

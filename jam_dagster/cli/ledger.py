@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
@@ -256,6 +257,15 @@ def grant(
             show_default="what is granted, or 0",
         ),
     ] = None,
+    definition: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="DEFS.YAML",
+            help="A release that this ledger pays for: its file or folder, next to which ledger.id "
+            "names the ledger. It may be given again.",
+            show_default=False,
+        ),
+    ] = None,
     reason: Annotated[
         str, typer.Option(help="Written in the journal. Needed to raise epsilon or delta.")
     ] = "",
@@ -273,9 +283,19 @@ def grant(
     nothing: it is for data that turn over.
     """
     from jam_dagster.privacy import Ledger, Policy, describe_rho
+    from jam_dagster.privacy.ledger.identity import (
+        check_ledger,
+        folder_of,
+        read_ledger_id,
+        write_ledger_id,
+    )
     from jam_dagster.privacy.ledger.policy import ApprovalName
 
     opened = Ledger(ledger)
+    beside = [folder_of(one) for one in definition or ()]
+    for folder in beside:
+        # Another ledger is adopted, with a reason.
+        check_ledger(opened, read_ledger_id(folder))
     before = opened.balance_if_granted(dataset)
     if before is not None:
         epsilon = before.epsilon if epsilon is None else epsilon
@@ -306,11 +326,52 @@ def grant(
         selections=selection_delta,
         reason=reason,
     )
+    for folder in beside:
+        tell(f"{write_ledger_id(folder, opened.identity)} names this ledger: commit it.")
     print_result(
         balance_in_json(balance),
         f"{dataset} is granted {describe_rho(balance.granted, balance.delta)}"
         f"{policy_text(policy)}; {describe_rho(balance.remaining, balance.delta)} is left."
         f"{' Releases wait for approval.' if balance.approval else ''}",
+        as_json=as_json,
+    )
+
+
+@app.command()
+def adopt(
+    ledger: LedgerOption,
+    definition: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="DEFS.YAML...",
+            help="The releases that this ledger pays for: each one's file, or its folder.",
+            show_default=False,
+        ),
+    ],
+    reason: ReasonOption,
+    as_json: AsJson = False,
+) -> None:
+    r"""Name a ledger next to releases' definitions, which are refused any other from then on.
+
+    ```
+    jam-dagster ledger adopt --ledger .jam/ledger.sqlite \
+        --reason "the ledger of this project" my_project/defs/people
+    ```
+
+    A repository has no ledger, so on another machine the same project would begin one of its own,
+    with a whole budget. The file `ledger.id` next to each definition is to be committed. A ledger
+    that moves keeps its identity, and so has a copy: two copies that are both used spend twice.
+    """
+    from jam_dagster.privacy import Ledger
+    from jam_dagster.privacy.ledger.identity import folder_of, write_ledger_id
+
+    check_reason(reason)
+    beside = [folder_of(one) for one in definition]
+    identity = Ledger(ledger).adopt(reason=reason)
+    files = [write_ledger_id(folder, identity) for folder in beside]
+    print_result(
+        {"ledger": Ledger(ledger).location, "identity": identity, "files": [*map(str, files)]},
+        f"{', '.join(map(str, files))} names this ledger: commit it.",
         as_json=as_json,
     )
 

@@ -36,6 +36,7 @@ from jam_dagster.pipeline.yaml.configuration import (
 )
 from jam_dagster.pipeline.yaml.resources import ReleaseResources
 from jam_dagster.pipeline.yaml.scaffold import SyntheticReleaseScaffolder
+from jam_dagster.privacy.ledger.identity import read_ledger_id
 from jam_dagster.release.sections import MechanismSpec
 from jam_dagster.release.spec import ReleaseSpec
 
@@ -141,8 +142,9 @@ class SyntheticRelease(dg.Component, Configured):
         attributes = {key: getattr(self, key) for key in KEYS}
         with error_location(context):
             spec = ReleaseSpec.from_config(attributes, folder)
+            spec = spec.model_copy(update={"ledger_id": read_ledger_id(folder)})
             if spec.exact:
-                _warn_of_missing_budget(context, spec.dataset)
+                _warn_of_ledger(context, spec)
             return release_definitions(
                 spec,
                 translate=self.get_asset_spec,
@@ -151,11 +153,12 @@ class SyntheticRelease(dg.Component, Configured):
             )
 
 
-def _warn_of_missing_budget(context: dg.ComponentLoadContext, dataset: str) -> None:
-    """Log that the resources of the project have no budget for a dataset, if it has such a file."""
+def _warn_of_ledger(context: dg.ComponentLoadContext, spec: ReleaseSpec) -> None:
+    """Log that the project's ledger has no budget for a dataset, is new to it, or another one."""
     # A resources file with a fault is refused where it is loaded.
     with suppress(Exception):
         for one in context.component_tree.get_all_components(ReleaseResources):
             ledger = (one.build_defs(context).resources or {}).get(LEDGER)
             if isinstance(ledger, LedgerResource):
-                ledger.warn_unless_known(dataset)
+                ledger.warn_unless_known(spec.dataset)
+                ledger.warn_of_identity(spec.dataset, spec.ledger_id)

@@ -14,9 +14,10 @@ from jam_dagster.common.operating_system import check_locks
 from jam_dagster.common.redaction import keeping_details
 from jam_dagster.errors import BudgetError, SourceBindingError, SpecificationError
 from jam_dagster.privacy import Draws, MemoryStore, UnledgeredAccount, make_noise
+from jam_dagster.privacy.ledger.history import history_sentences
+from jam_dagster.privacy.ledger.identity import new_ledger_remark
 from jam_dagster.privacy.ledger.release_id import COMMAND_LINE
 from jam_dagster.privacy.outcome_store import uncharged
-from jam_dagster.release.history import history_sentences
 from jam_dagster.release.place import ANOTHER_EDITION
 
 if TYPE_CHECKING:
@@ -137,12 +138,16 @@ class LedgerFunding:
     def __post_init__(self) -> None:
         check_locks()
 
-    def history(self, spec: ReleaseSpec) -> list[str]:
-        """Return what a person should know of earlier draws; `spec` is that of all partitions."""
-        if not self.ledger.exists:
-            return []
-        edition_of, delta = spec.edition_of, spec.budget.delta
-        return history_sentences(self.ledger, self.release_id, edition_of, delta)
+    def history(self, spec: ReleaseSpec) -> tuple[list[str], str]:
+        """Return what a person should know of earlier draws, and that the ledger is a new one.
+
+        `spec` is that of all partitions. Each is empty if there is nothing to say.
+        """
+        ledger, release_id = self.ledger, self.release_id
+        journal = ledger.events(release_id.dataset) if ledger.exists else []
+        said = history_sentences(journal, release_id, spec.edition_of, spec.budget.delta)
+        its = ledger.location, spec.ledger_id, release_id.dataset
+        return said, new_ledger_remark(journal, *its, but=release_id)
 
     def check(self) -> None:
         """Raise if the release could not be paid for; write nothing.

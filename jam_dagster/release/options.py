@@ -15,6 +15,7 @@ from jam_dagster.errors import InputError, SpecificationError
 from jam_dagster.keys import DAGSTER_KEYS, OPTIONS, SpecificationKeys, named, section_in
 from jam_dagster.mechanisms import Mechanism
 from jam_dagster.mechanisms.configuration import KEY, read_mechanism, read_settings
+from jam_dagster.privacy.ledger.identity import read_ledger_id
 from jam_dagster.release.partitions import PartitionsSpec
 from jam_dagster.release.sections import MechanismSpec
 from jam_dagster.release.spec import ReleaseSpec, check_names
@@ -70,6 +71,7 @@ def release_spec(
         attributes = attributes if changed is None else changed(attributes, folder)
         spec = ReleaseSpec.from_config(attributes, folder)
         if file is not None:
+            spec = spec.model_copy(update={"ledger_id": read_ledger_id(folder)})
             # The names of a file are those of assets too; options alone may say any.
             check_names(spec)
         _check_effective(spec, options)

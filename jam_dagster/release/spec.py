@@ -81,6 +81,9 @@ class ReleaseSpec(Section):
     previous
         How the release of the partition before is the public table of the next; `public` is then
         the table for the first partition. None: it is not.
+    ledger_id
+        The identity of the ledger that pays, as the file next to the release's definition says;
+        empty if there is none.
     """
 
     release: SkipValidation[str]
@@ -96,6 +99,7 @@ class ReleaseSpec(Section):
     sampling: SamplingSpec = Field(default_factory=SamplingSpec)
     partitions: SkipValidation[PartitionsSpec | None] = None
     previous: SkipValidation[PreviousRelease | None] = None
+    ledger_id: SkipValidation[str] = ""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

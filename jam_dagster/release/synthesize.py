@@ -18,6 +18,7 @@ from jam_dagster.common.redaction import keeping_details, redacted
 from jam_dagster.errors import BudgetError, InputError, JamError, SpecificationError
 from jam_dagster.evaluation.domain_fit import misfit_sentence, remedy_sentence
 from jam_dagster.models.graphical.sampling import sampling_distance
+from jam_dagster.privacy.ledger.identity import check_ledger
 from jam_dagster.privacy.ledger.release_id import command_line_run
 from jam_dagster.privacy.warnings import configuration_warnings
 from jam_dagster.release.documents import MadeRelease
@@ -345,7 +346,7 @@ class _Steps:
         self.progress.on_start(mechanism.described, mechanism.expected_rounds(domain, workload))
         self._warn(1)
         if isinstance(engine.funding, LedgerFunding):
-            for sentence in engine.funding.history(self.request.spec):
+            for sentence in engine.funding.history(self.request.spec)[0]:
                 self.progress.notify(sentence)
         engine.reserve()
         try:
@@ -451,6 +452,7 @@ class _Steps:
             from jam_dagster.privacy import Ledger
 
             ledger = Ledger(str(request.ledger))
+            check_ledger(ledger, spec.ledger_id)
         place = FolderPlace(
             self.folder,
             spec,

@@ -26,9 +26,10 @@ from jam_dagster.evaluation.domain_fit import (
 from jam_dagster.mechanisms.loops.settings import settings_of
 from jam_dagster.mechanisms.registry import MECHANISMS
 from jam_dagster.privacy import describe_rho, gaussian_sigma
+from jam_dagster.privacy.ledger.history import history_sentences
+from jam_dagster.privacy.ledger.identity import ledger_fault
 from jam_dagster.privacy.shares import MECHANISM
 from jam_dagster.privacy.warnings import configuration_warnings
-from jam_dagster.release.history import history_sentences
 from jam_dagster.release.public_side import domain_of, draft_of, public_remarks
 from jam_dagster.release.run import read_run
 from jam_dagster.release.sections import MechanismSpec
@@ -328,6 +329,9 @@ def _ledger_outlook(request: PlanRequest, domain: Domain, notes: list[str]) -> L
     from jam_dagster.privacy.ledger.opening import share_units
 
     ledger, release_id = Ledger(request.ledger), request.release_id(domain)
+    if fault := ledger_fault(ledger, spec.ledger_id):
+        sentence = f"{fault[:1].upper()}{fault[1:]}."
+        return LedgerOutlook(ledger.location, release_id.dataset, None, None, False, sentence)
     if release_id.dataset not in ledger.datasets():
         note = (
             "The ledger grants this dataset nothing yet: its budget is granted by "
@@ -353,7 +357,8 @@ def _ledger_outlook(request: PlanRequest, domain: Domain, notes: list[str]) -> L
         )
     except BudgetError as error:
         fits, note = False, str(error)
-    history = history_sentences(ledger, release_id, request.edition_of, balance.delta)
+    journal = ledger.events(release_id.dataset)
+    history = history_sentences(journal, release_id, request.edition_of, balance.delta)
     # Rounding may leave so little that it pays for nothing.
     remaining, would_be = (
         balance.epsilon_of(rho_within(units)) if units >= _DUST_UNITS else 0.0

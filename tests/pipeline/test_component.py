@@ -14,6 +14,8 @@ from dagster.components.testing import create_defs_folder_sandbox
 import jam_dagster
 from jam_dagster.errors import SpecificationError
 from jam_dagster.pipeline import SyntheticRelease
+from jam_dagster.privacy import Ledger
+from jam_dagster.privacy.ledger.identity import write_ledger_id
 from jam_dagster.release import DomainSpec
 from tests.pipeline.conftest import AS_DAGSTER_WARNS, DOMAIN, UP_TO_SYNTHETIC, Bench, failure
 from tests.tiers import first_quick, slow, slow_rows
@@ -37,7 +39,10 @@ ATTRIBUTES: dict[str, Any] = {
 
 @contextmanager
 def loaded(
-    bench: Bench, attributes: dict[str, Any], kind: type[SyntheticRelease] = SyntheticRelease
+    bench: Bench,
+    attributes: dict[str, Any],
+    kind: type[SyntheticRelease] = SyntheticRelease,
+    ledger_id: str = "",
 ) -> Iterator[tuple[SyntheticRelease, dg.Definitions]]:
     """Load a release from the YAML file of a project that has its tables beside it."""
     with create_defs_folder_sandbox() as sandbox:
@@ -45,6 +50,8 @@ def loaded(
         contents = {"type": name, "attributes": attributes}
         path = sandbox.scaffold_component(component_cls=kind, defs_yaml_contents=contents)
         DOMAIN.save(path / "people.yaml")
+        if ledger_id:
+            write_ledger_id(path, ledger_id)
         for name in ("private.csv", "public.csv"):
             (path / name).write_bytes((bench.home / name).read_bytes())
         with sandbox.build_component_tree() as tree:
@@ -71,6 +78,20 @@ def test_release_from_yaml_runs(bench: Bench) -> None:
         result = bench.launch(definitions, [*UP_TO_SYNTHETIC, "workload_error"])
         assert result.success, failure(result)
     assert (bench.releases / "people" / "synthetic_records.csv").exists()
+
+
+def test_a_clone_with_a_ledger_of_its_own_is_refused(bench: Bench) -> None:
+    theirs = Ledger(bench.home / "theirs.sqlite")
+    identity = theirs.adopt(reason="scaffolded")
+    with loaded(bench, ATTRIBUTES, ledger_id=identity) as (_, definitions):
+        result = bench.launch(definitions, UP_TO_SYNTHETIC)
+    assert not result.success
+    said = failure(result)
+    assert f"the release is paid from the ledger {identity[:12]}, which ledger.id next to" in said
+    assert "is not there, or empty" in said
+    assert "Nothing was opened and nothing charged" in said
+    # No run begins a ledger of its own.
+    assert not bench.ledger.exists
 
 
 def test_yaml_and_python_make_the_same_definitions(bench: Bench) -> None:

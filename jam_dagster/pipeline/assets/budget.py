@@ -78,10 +78,11 @@ def budget_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
             check_release_before(step, domain, funding.ledger)
             engine.check_cells()
             before = funding.ledger.reservation(funding.release_id)
-            if history := funding.history(graph.spec):
+            history, new = funding.history(graph.spec)
+            if history:
                 metadata["history"] = literal(" ".join(history))
-                for sentence in history:
-                    context.log.warning(sentence)
+            for sentence in filter(None, (*history, new)):
+                context.log.warning(sentence)
             try:
                 with renewal_added(funding):
                     engine.reserve()
@@ -92,9 +93,9 @@ def budget_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
             shown = {**left, **metadata, "already_reserved": before is not None}
             yield dg.MaterializeResult(metadata=tidy(shown))
             yield _result(
-                passed=not low,
-                severity=dg.AssetCheckSeverity.WARN if low else dg.AssetCheckSeverity.ERROR,
-                description=literal(left["outlook"]),
+                passed=not (low or new),
+                severity=dg.AssetCheckSeverity.WARN if low or new else dg.AssetCheckSeverity.ERROR,
+                description=literal(f"{left['outlook']} {new}"),
             )
 
     return [privacy_budget]

@@ -169,7 +169,9 @@ class ReleaseStep:
         stores = (self._resource(RELEASABLE_STORE), self._resource(PRIVATE_STORE))
         place = self.place(domain, spec, stores=stores)
         funding = LedgerFunding(
-            resource.open(spec.dataset, stores=stores, notify=context.log.info),
+            resource.open(
+                spec.dataset, ledger_id=spec.ledger_id, stores=stores, notify=context.log.info
+            ),
             spec.release_id(domain, partition),
             shares,
             protection,

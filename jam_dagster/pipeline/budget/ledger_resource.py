@@ -17,6 +17,7 @@ from jam_dagster.pipeline.storage.store_place import holds_draws_of
 from jam_dagster.pipeline.yaml.configuration import NOTHING_DONE, Configured, described
 from jam_dagster.privacy.accounting import UNITS_PER_DELTA, Budget, delta_units_up, units_down
 from jam_dagster.privacy.ledger.commands import grant_command
+from jam_dagster.privacy.ledger.identity import check_ledger, ledger_fault, new_ledger_remark
 from jam_dagster.privacy.ledger.policy import (
     IN_ALL_TABLES,
     ApprovalName,
@@ -215,10 +216,27 @@ class LedgerResource(dg.ResourceDefinition):
                 f" it (`{grant_command(location, dataset)}`)."
             )
 
+    def warn_of_identity(self, dataset: str, ledger_id: str) -> None:
+        """Log that the ledger is another one than a release names, or new where it names none.
+
+        A ledger that this process cannot read is not compared.
+        """
+        try:
+            ledger = self._ledger()
+            fault = ledger_fault(ledger, ledger_id)
+            fault = fault and f"Its runs will be refused: {fault}."
+            journal = ledger.events(dataset) if ledger.exists and not ledger_id else []
+            found = fault or new_ledger_remark(journal, ledger.location, ledger_id, dataset)
+        except JamError:
+            return
+        if found:
+            dg.get_dagster_logger().warning(found)
+
     def open(
         self,
         dataset: str,
         *,
+        ledger_id: str = "",
         stores: "Iterable[ReleaseStore]" = (),
         notify: Callable[[str], None] = lambda sentence: None,
     ) -> "Ledger":
@@ -230,6 +248,8 @@ class LedgerResource(dg.ResourceDefinition):
         ----------
         dataset
             A protected dataset.
+        ledger_id
+            The identity that the ledger must have; empty: any.
         stores
             Where draws of its releases may be stored.
         notify
@@ -238,11 +258,12 @@ class LedgerResource(dg.ResourceDefinition):
         Raises
         ------
         BudgetError
-            If the dataset has no budget, or a smaller one than is configured; or if the ledger
-            knows nothing of the dataset, and a store holds draws of it or the officer grants
-            each new dataset by hand.
+            If it is another ledger; if the dataset has no budget, or a smaller one than is
+            configured; or if the ledger knows nothing of the dataset, and a store holds draws of
+            it or the officer grants each new dataset by hand.
         """
         ledger = self._ledger()
+        check_ledger(ledger, ledger_id)
         url = ledger.location  # without a password
         self._make_folder(url)
         configured = self.budgets.get(dataset)

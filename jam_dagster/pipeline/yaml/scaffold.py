@@ -19,6 +19,12 @@ from jam_dagster.errors import InputError, JamError, SpecificationError
 from jam_dagster.keys import PLAIN_NAME
 from jam_dagster.pipeline.yaml import scaffold_text as templates
 from jam_dagster.privacy import Budget, epsilon_from_rho
+from jam_dagster.privacy.ledger.identity import (
+    LEDGER_ID,
+    adopt_command,
+    read_ledger_id,
+    write_ledger_id,
+)
 from jam_dagster.release.sections import named_children
 from jam_dagster.tables import source_from_config
 from jam_dagster.tables.domain.children import Link
@@ -317,6 +323,7 @@ def _give_resources(folder: Path, root: Path | None, dataset: str, budget: str) 
                 f"The project's resources are in {where}: see that its budgets name"
                 f" {dataset!r}, such as {dataset}: {budget}."
             )
+            _name_ledger(folder, root)
             return
     beside = folder.parent / RESOURCES
     if beside.exists():
@@ -329,10 +336,29 @@ def _give_resources(folder: Path, root: Path | None, dataset: str, budget: str) 
     ignored.parent.mkdir(exist_ok=True)
     if not ignored.exists():
         ignored.write_text("*\n", encoding="utf-8")
+    from jam_dagster.privacy import Ledger
+
+    ledger = Ledger(root / templates.HOME / "ledger.sqlite")
+    identity = ledger.identity or ledger.adopt(reason="scaffolded with the project")
+    write_ledger_id(folder, identity)
     click.echo(
         f"The ledger and the stores that it runs on: {beside.relative_to(root)}. Its budget"
-        f" {budget} has room for three such releases."
+        f" {budget} has room for three such releases. {LEDGER_ID} names the ledger: commit it, so"
+        " that a clone of the project begins no other."
     )
+
+
+def _name_ledger(folder: Path, root: Path) -> None:
+    """Name the ledger of the project's other releases next to a new one, if they all name one."""
+    found = {read_ledger_id(file.parent) for file in sorted(root.rglob(LEDGER_ID))} - {""}
+    if len(found) == 1:
+        write_ledger_id(folder, *found)
+        click.echo(f"{LEDGER_ID} names the ledger of the project's other releases: commit it.")
+    else:
+        click.echo(
+            "The privacy officer names the ledger that pays next to the release:"
+            f" {adopt_command('LEDGER', os.path.relpath(folder, root))}"
+        )
 
 
 def _sources_of(root: Path) -> Iterator[Path]:

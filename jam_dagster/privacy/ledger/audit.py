@@ -201,6 +201,10 @@ class _Replay:
         """Return the fault of an event; without one, apply it and return an empty text."""
         if event.kind == Kind.BY_HAND:
             return self._by_hand_fault(event)
+        if event.kind == Kind.ADOPTED:
+            alone = not (event.dataset or event.release or event.units) and event.reason
+            fault = "adopts the ledger, and names a dataset or an amount, or no reason"
+            return "" if alone else fault
         if event.kind == Kind.GRANTED:
             return self._grant_fault(event)
         dataset = self.datasets.get(event.dataset)

@@ -10,7 +10,7 @@ from jam_dagster.privacy.ledger.journal import Event, Kind
 
 _DECIDED = frozenset(
     {
-        *(Kind.BY_HAND, *APPROVAL_KINDS, Kind.WITHDRAWN),
+        *(Kind.ADOPTED, Kind.BY_HAND, *APPROVAL_KINDS, Kind.WITHDRAWN),
         *(Kind.KEY_ADDED, Kind.KEY_REVOKED, Kind.MOVED, Kind.ARRIVED),
     }
 )

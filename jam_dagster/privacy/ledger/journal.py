@@ -33,6 +33,8 @@ class Kind(StrEnum):
     """A dataset's whole budget is now `units`; a later grant replaces it."""
     BY_HAND = "by hand"
     """From now on the officer grants each new dataset by hand, and definitions grant none."""
+    ADOPTED = "adopted"
+    """Releases name this ledger next to their definitions, and are refused any other."""
     RESERVED = "reserved"
     """`units` of a dataset's budget are set aside for one share of a release."""
     CHARGED = "charged"

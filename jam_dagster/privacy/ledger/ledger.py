@@ -310,6 +310,33 @@ class Ledger(LedgerReader):
             if not is_by_hand(connection):
                 append(connection, Kind.BY_HAND, "", at=at, reason=reason)
 
+    def adopt(self, *, reason: str) -> str:
+        """Journal that releases name this ledger as theirs, and return its identity.
+
+        A ledger that is not there is made, by this event as its first.
+
+        Parameters
+        ----------
+        reason : str
+            Written in the journal with the user's name.
+
+        Returns
+        -------
+        str
+            The hash of the first event: 64 hexadecimal digits.
+
+        Raises
+        ------
+        BudgetError
+            If the ledger cannot be written, or has moved elsewhere.
+        """
+        check_name(reason, "the reason")
+        self._backend.create()
+        self._backend.upgrade()
+        with self._writing() as (connection, at):
+            append(connection, Kind.ADOPTED, "", at=at, reason=reason)
+        return self.identity
+
     def approve(
         self, release_id: ReleaseId, *, epsilon: float | None = None, reason: str = ""
     ) -> Event:

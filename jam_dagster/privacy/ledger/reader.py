@@ -94,6 +94,18 @@ class LedgerReader:
             granted = read(connection, events.c.kind == Kind.GRANTED.value)
             return tuple(sorted({event.dataset for event in granted}))
 
+    @property
+    def identity(self) -> str:
+        """The hash of the first event, by which a ledger is known wherever it moves.
+
+        It is empty if there is no ledger, or nothing in it.
+        """
+        if not self.exists:
+            return ""
+        with self._backend.reading() as connection:
+            first = read(connection, events.c.seq == 1)
+        return first[0].hash if first else ""
+
     def by_hand(self) -> bool:
         """Return whether definitions grant no new dataset; see `Ledger.grant_by_hand`.
 

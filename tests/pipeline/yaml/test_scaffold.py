@@ -17,7 +17,8 @@ from dagster.components.testing import create_defs_folder_sandbox
 from jam_dagster import SyntheticRelease
 from jam_dagster.pipeline import build_release_resources
 from jam_dagster.pipeline.yaml import scaffold_text as templates
-from jam_dagster.privacy import Budget
+from jam_dagster.privacy import Budget, Ledger
+from jam_dagster.privacy.ledger.identity import read_ledger_id
 from jam_dagster.tables import Domain, TimeAttribute
 from tests.pipeline.conftest import AS_DAGSTER_WARNS, people
 from tests.release.test_children import two_tables
@@ -229,9 +230,15 @@ def test_the_project_gets_what_it_runs_on_once(
     rhos = [Budget(one, 1e-9).rho for one in (budget["epsilon"] - 0.01, budget["epsilon"])]
     assert rhos[0] < 3 * Budget(1.0, 1e-9).rho <= rhos[1]
     assert (project / templates.HOME / ".gitignore").read_text() == "*\n"
+    # The ledger is there, and named next to the release, so that a clone of it begins no other.
+    identity = read_ledger_id(project / "defs" / "mine")
+    ledger = Ledger(project / templates.HOME / "ledger.sqlite")
+    assert identity == ledger.identity != ""
+    assert ledger.datasets() == ()
+    assert "ledger.id names the ledger: commit it" in capsys.readouterr().out
     before = (resources / "defs.yaml").read_text()
-    capsys.readouterr()
-    scaffold(project, "second", dataset="others")
+    second = scaffold(project, "second", dataset="others")
+    assert read_ledger_id(second) == identity
     assert (resources / "defs.yaml").read_text() == before
     output = capsys.readouterr().out
     assert "defs/release_resources/defs.yaml" in output
@@ -239,15 +246,21 @@ def test_the_project_gets_what_it_runs_on_once(
 
 
 @pytest.mark.parametrize("own", ["resources={'ledger': LedgerResource(url='x')}", None])
-def test_resources_of_ones_own_are_left_alone(project: Path, own: str | None) -> None:
+def test_resources_of_ones_own_are_left_alone(
+    project: Path, own: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
     elsewhere = project / "venv" if own is None else project
     elsewhere.mkdir(exist_ok=True)
     if own is None:
         # What is installed beside is not the project's.
         (elsewhere / "pyvenv.cfg").touch()
     (elsewhere / "theirs.py").write_text(own or "ReleaseResources(budgets={})")
-    scaffold(project, "mine")
+    path = scaffold(project, "mine")
     assert (project / "defs" / "release_resources").exists() is (own is None)
+    # Which ledger is theirs only they can say.
+    assert bool(read_ledger_id(path)) is (own is None)
+    said = "jam-dagster ledger adopt --ledger LEDGER --reason REASON defs/mine"
+    assert (said in capsys.readouterr().out) is (own is not None)
 
 
 @pytest.mark.parametrize(

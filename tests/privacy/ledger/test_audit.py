@@ -286,16 +286,22 @@ def test_the_audit_sees_what_a_run_takes_for_covered(monkeypatch):
 BY_HAND = {"kind": Kind.BY_HAND, "dataset": "", "release": "", "reason": "policy"}
 
 
+ADOPTED = {**BY_HAND, "kind": Kind.ADOPTED}
+
+
 @pytest.mark.parametrize(
     ("events", "message"),
     [
+        ([{**ADOPTED, "reason": ""}], "or no reason"),
+        ([ADOPTED, {**ADOPTED, "units": 1}], "names a dataset or an amount"),
+        ([{**ADOPTED, "dataset": "people"}], "names a dataset or an amount"),
         ([{**BY_HAND, "reason": ""}], "or no reason"),
         ([{**BY_HAND, "units": 1}], "names a dataset or an amount"),
         ([{**BY_HAND, "dataset": "people"}], "names a dataset or an amount"),
         ([BY_HAND, BY_HAND], "ends grants by definitions again"),
     ],
 )
-def test_the_end_of_grants_by_definitions_is_one_entry_of_the_ledger(events, message):
+def test_what_is_of_the_whole_ledger_names_nothing_else(events, message):
     with pytest.raises(LedgerIntegrityError, match=f"event {len(events)} of the .* {message}"):
         audit(chain(*events), {})
 

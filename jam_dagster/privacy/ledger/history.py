@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jam_dagster.privacy import describe_rho
-from jam_dagster.privacy.accounting import rho_within
+from jam_dagster.privacy.accounting import describe_rho, rho_within
 
 if TYPE_CHECKING:
-    from jam_dagster.privacy import Ledger, ReleaseId
+    from jam_dagster.privacy.ledger.journal import Event
+    from jam_dagster.privacy.ledger.release_id import ReleaseId
 
 _NAMED = 3
 
@@ -24,14 +24,12 @@ class Drawn:
     units: int
 
 
-def drawn_releases(ledger: Ledger, dataset: str, release: str) -> list[Drawn]:
+def drawn_releases(journal: Iterable[Event], release: str) -> list[Drawn]:
     """Return the charged releases of one name, in the order of their first charges."""
-    from jam_dagster.privacy import Kind
-
     found: dict[ReleaseId, Drawn] = {}
-    for event in ledger.events(dataset):
+    for event in journal:
         release_id = event.release_id
-        if event.kind != Kind.CHARGED or release_id is None or release_id.release != release:
+        if event.kind != "charged" or release_id is None or release_id.release != release:
             continue
         before = found.get(release_id, Drawn(release_id, event.at[:10], 0))
         found[release_id] = Drawn(release_id, before.on, before.units + (event.units or 0))
@@ -39,14 +37,17 @@ def drawn_releases(ledger: Ledger, dataset: str, release: str) -> list[Drawn]:
 
 
 def history_sentences(
-    ledger: Ledger, release_id: ReleaseId, edition_of: Callable[[str], str], delta: float
+    journal: Iterable[Event],
+    release_id: ReleaseId,
+    edition_of: Callable[[str], str],
+    delta: float,
 ) -> list[str]:
     """Return what a person should know of a release's history before it is drawn.
 
     Parameters
     ----------
-    ledger
-        The ledger that pays.
+    journal
+        The events of the dataset that pays.
     release_id
         The release that is to be drawn.
     edition_of
@@ -59,7 +60,7 @@ def history_sentences(
     list of str
         Sentences; none of a release that was drawn itself, and is only repeated.
     """
-    drawn = drawn_releases(ledger, release_id.dataset, release_id.release)
+    drawn = drawn_releases(journal, release_id.release)
     if any(one.release_id == release_id for one in drawn):
         return []
     return [

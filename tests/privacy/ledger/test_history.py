@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from jam_dagster.privacy import Ledger, ReleaseId, describe_rho
-from jam_dagster.release.history import history_sentences
+from jam_dagster.privacy.ledger.history import history_sentences
 
 FIRST, OTHER = "a" * 64, "b" * 64
 
@@ -38,7 +38,7 @@ def told(
         return editions.get(name, default)
 
     its = ReleaseId("people", "months", specification, partition, edition_of(partition))
-    return history_sentences(ledger, its, edition_of, 1e-9)
+    return history_sentences(ledger.events("people"), its, edition_of, 1e-9)
 
 
 def test_a_partition_that_is_new_or_only_repeated_has_no_history(ledger: Ledger) -> None:
