@@ -24,12 +24,14 @@ from jam_dagster.certificates.facts import (
     PaidDraw,
     ReleaseTerms,
     Sampling,
+    Signature,
     Standing,
     to_the_second,
 )
-from jam_dagster.certificates.ledger_faults import certified, withdrawal_in
+from jam_dagster.certificates.ledger_faults import certified, signing_key_faults, withdrawal_in
 from jam_dagster.certificates.outcome_faults import compare_outcomes, draws_of
 from jam_dagster.certificates.refitting import Nearness, Refit
+from jam_dagster.certificates.signing import signature_holds
 from jam_dagster.common.files import open_plain, read_plain
 from jam_dagster.common.json_text import parse_json
 from jam_dagster.errors import InputError, JamError, LedgerIntegrityError
@@ -175,7 +177,8 @@ def certify(
     if ledger is None:
         return certificate
     run_id = "" if domain.restricted else run_id or command_line_run()
-    return _journalled(certificate, ledger, signer, run_id)
+    issued = _journalled(certificate, ledger, signer, run_id)
+    return issued if signer is not None else _still_signed(issued, folder, ledger)
 
 
 def _journalled(
@@ -194,6 +197,27 @@ def _journalled(
     if run_id:
         ledger.certify(certificate.release_id, certificate.digest, run_id=run_id)
     return certificate if signer is None else signer.sign(certificate)
+
+
+def earlier_signature(folder: Path | UPath) -> Signature | None:
+    """Return the signature of the certificate in a folder; None without one."""
+    try:
+        return Certificate.load(folder).signature
+    except JamError:
+        return None
+
+
+def _still_signed(certificate: Certificate, folder: Path | UPath, ledger: Ledger) -> Certificate:
+    """Return a certificate with the signature of the one that it replaces, if that holds for it.
+
+    A repeat without the key, which may be lost, says the same and stays signed.
+    """
+    signature = earlier_signature(folder)
+    if signature is None or not signature_holds(certificate.to_dict(), signature):
+        return certificate
+    if any(signing_key_faults(certificate, signature.key, ledger)):
+        return certificate
+    return replace(certificate, signature=signature)
 
 
 def _earlier(

@@ -178,5 +178,5 @@ def _read_private(path: Path) -> bytes:
     except OSError as error:
         raise InputError(
             f"the signing key cannot be read ({error.strerror}): give PEM text, or the path of a "
-            "file of it."
+            "file of it. If it was lost, make another (`jam-dagster ledger key new`) and revoke it."
         ) from None

@@ -368,7 +368,11 @@ def _signed(
         if not signature_holds(document, signature):
             yield "the signature is not valid for its key on this certificate"
         elif signing_keys and signature.key not in signing_keys:
-            yield "the signature is by another key than the given one"
+            by = fingerprint_of(signature.key)
+            yield (
+                f"the signature is by another key than the given one: {by}. Give its public half"
+                " too (--key) if you trust it"
+            )
         elif ledger is not None:
             yield from signing_key_faults(certificate, signature.key, ledger)
 

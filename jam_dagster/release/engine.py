@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from jam_dagster.certificates import Certificate, certify
 from jam_dagster.certificates.facts import ReleaseTerms, RequestedBudget
+from jam_dagster.certificates.issue import earlier_signature
 from jam_dagster.certificates.table import marks_of
 from jam_dagster.common.redaction import private_values, redacted
 from jam_dagster.errors import DomainError, InputError, LostDrawError, ReleaseClosedError
@@ -722,7 +723,8 @@ class Engine:
             dialect=self.spec.dialect,
             drawn_on=drawn_on,
         )
-        return certify(
+        was_signed = earlier_signature(folder) is not None
+        certificate = certify(
             folder,
             files,
             run,
@@ -735,6 +737,13 @@ class Engine:
             run_id=funding.run_id,
             signer=funding.signer,
         )
+        if was_signed and certificate.signature is None:
+            self.progress.notify(
+                "Warning: the certificate was signed before, and the new one is not, for it says"
+                " something else or its key was revoked. Sign it: --signing-key, or"
+                " JAM_SIGNING_KEY."
+            )
+        return certificate
 
 
 def released_misfits(run: ReleaseRun, public: MarginalSource | None) -> tuple[str, ...]:

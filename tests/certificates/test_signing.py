@@ -18,6 +18,7 @@ from jam_dagster.certificates.certificate import seal_of
 from jam_dagster.certificates.signing import Signer, public_pem, read_public
 from jam_dagster.errors import BudgetError, InputError
 from jam_dagster.privacy import Kind
+from jam_dagster.privacy.ledger.release_id import fingerprint_of
 from tests.certificates.conftest import Released
 from tests.cli_bench import NOISY, RELEASE, run_cli, synthesize
 
@@ -56,7 +57,9 @@ def test_a_signature_holds_for_who_knows_the_key(signed: Released, signer: Signe
 
 def test_another_key_than_the_given_one(signed: Released, tmp_path: Path, signer: Signer) -> None:
     stranger = Signer.new(tmp_path / "other.pem")
-    assert not finding(signed, signing_keys=[stranger.public]).passed
+    other = finding(signed, signing_keys=[stranger.public])
+    assert not other.passed
+    assert f"than the given one: {fingerprint_of(signer.public)}" in other.message
     assert finding(signed, signing_keys=[stranger.public, signer.public]).passed
     signed.put(stranger.sign(signed.certificate))
     assert "does not know its key" in finding(signed, ledger=signed.ledger).message
@@ -151,7 +154,22 @@ def test_a_release_is_signed(made: Released, way: str, monkeypatch: pytest.Monke
     assert again.exit_code == 0, again.output
     verified = run_cli("certificate", "verify", "out", "--key", "public.pem")
     assert verified.exit_code == 0, verified.output
-    assert read_public(Path("public.pem")) in (made.folder / "certificate.json").read_text()
+    signed = (made.folder / "certificate.json").read_text()
+    assert read_public(Path("public.pem")) in signed
+    # A repeat without the key, which may be lost, says the same and keeps the signature.
+    monkeypatch.delenv("JAM_SIGNING_KEY", raising=False)
+    unsigned = run_cli(*synthesize(*RELEASE, *NOISY))
+    assert "was signed before" not in unsigned.output
+    assert (made.folder / "certificate.json").read_text() == signed
+    # A key that was revoked before the repeat signs it still, for the ledger lists it earlier.
+    keys = made.ledger.signing_keys
+    keys.revoke(keys.all()[0].public, reason="lost")
+    run_cli(*synthesize(*RELEASE, *NOISY))
+    assert (made.folder / "certificate.json").read_text() == signed
+    # With other files it says something else.
+    other = run_cli(*synthesize(*RELEASE, *NOISY, "--sampling-mark", "column"))
+    assert "the certificate was signed before" in " ".join(other.output.split())
+    assert made.certificate.signature is None
     assert "PRIVATE" not in (made.folder / "certificate.json").read_text()
 
 

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 from jam_dagster.privacy.ledger.approval import KINDS as APPROVAL_KINDS
 from jam_dagster.privacy.ledger.journal import Event, Kind
+from jam_dagster.privacy.ledger.release_id import fingerprint_of
+from jam_dagster.privacy.ledger.signing_keys import SIGNING_KEY_KINDS
 
 _DECIDED = frozenset(
-    {
-        *(Kind.ADOPTED, Kind.BY_HAND, *APPROVAL_KINDS, Kind.WITHDRAWN),
-        *(Kind.KEY_ADDED, Kind.KEY_REVOKED, Kind.MOVED, Kind.ARRIVED),
-    }
+    {Kind.ADOPTED, Kind.BY_HAND, *APPROVAL_KINDS, Kind.WITHDRAWN, Kind.MOVED, Kind.ARRIVED}
 )
 
 
@@ -54,6 +53,11 @@ def decisions(events: Iterable[Event]) -> Iterator[Decision]:
         if event.kind == Kind.GRANTED:
             yield Decision(event, _grant_text(event, granted.get(event.dataset)))
             granted[event.dataset] = event
+        elif event.kind in SIGNING_KEY_KINDS:
+            done = "added" if event.kind == Kind.KEY_ADDED else "revoked"
+            yield Decision(event, f"key {fingerprint_of(event.digest)} {done}")
+        elif event.kind == Kind.BOUND and event.release_id is None:
+            yield Decision(event, "rebound")
         elif event.kind in _DECIDED:
             yield Decision(event, event.kind.value)
 
