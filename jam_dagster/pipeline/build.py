@@ -23,7 +23,7 @@ from jam_dagster.pipeline.budget.automation import check_automation
 from jam_dagster.pipeline.budget.labels import DATASET, check_privacy_labels, check_translated
 from jam_dagster.pipeline.budget.ledger_resource import LedgerResource
 from jam_dagster.pipeline.graph import LEDGER, Execute, ReleaseGraph, Translate, yield_all
-from jam_dagster.pipeline.launch import NO_CONFIG, RELEASE_TAG
+from jam_dagster.pipeline.launch import MAX_RETRIES_TAG, NO_CONFIG, RELEASE_TAG
 from jam_dagster.pipeline.partitions import build_release_schedule
 from jam_dagster.release.spec import ReleaseSpec
 
@@ -259,7 +259,8 @@ def build_release_job(
             *(one for one in assets if isinstance(one, dg.AssetsDefinition))
         ),
         description=description,
-        tags={RELEASE_TAG: spec.release},
+        # A run that is started again may count as an attempt, so a person starts it.
+        tags={RELEASE_TAG: spec.release, MAX_RETRIES_TAG: "0"},
         executor_def=_ONE_PROCESS if executor == "in_process" else None,
     )
 

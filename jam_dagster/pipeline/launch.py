@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 RELEASE_TAG = "jam/release"
 """On the runs of a release's job, by which they are found."""
 
+MAX_RETRIES_TAG = "dagster/max_retries"
+
 NO_CONFIG: dict[str, Any] = {}
 """The config schema of what takes no run config; without one Dagster takes any, and drops it."""
 

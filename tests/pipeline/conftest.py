@@ -237,9 +237,11 @@ def together(definitions: dg.Definitions, names: Iterable[str | dg.AssetKey]) ->
 def failure(result: dg.ExecuteInProcessResult) -> str:
     """Return everything that the event log tells of the failed steps, and of their resources."""
     assert not result.success
-    steps = [event.step_failure_data.error for event in result.all_events if event.is_step_failure]
+    failed = [event.step_failure_data for event in result.all_events if event.is_step_failure]
+    steps = [one.error for one in failed]
+    told = [one.user_failure_data.metadata for one in failed if one.user_failure_data]
     made = [event for event in result.all_events if event.event_type is RESOURCE_INIT_FAILURE]
-    return "\n".join(map(str, [*steps, *(event.engine_event_data.error for event in made)]))
+    return "\n".join(map(str, [*steps, *told, *(event.engine_event_data.error for event in made)]))
 
 
 def check_of(result: dg.ExecuteInProcessResult, name: str) -> dg.AssetCheckEvaluation:

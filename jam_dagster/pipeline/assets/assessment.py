@@ -81,6 +81,7 @@ def _report(graph: ReleaseGraph, name: str) -> dg.AssetsDefinition:
         **inputs: Any,
     ) -> str:
         step = ReleaseStep(graph.over(mechanism_run.model.domain), context)
+        context.log.info("The report is written.")
         made = made_release(graph, step.partition, mechanism_run, synthetic_records, inputs)
         return _page(step, made, restricted=restricted)
 

@@ -14,6 +14,7 @@ from jam_dagster.pipeline.assets.descriptions import (
     describe_asset,
     described,
 )
+from jam_dagster.pipeline.assets.failures import failing_by_a_sentence
 from jam_dagster.pipeline.assets.metadata import column_lineage, column_schema
 from jam_dagster.pipeline.budget.automation import DUE, freshness_of, pool_of
 from jam_dagster.pipeline.budget.labels import (
@@ -66,7 +67,7 @@ def release_asset(
         config_schema=NO_CONFIG,
         check_specs=list(check_specs),
     )
-    return decorate
+    return lambda compute: decorate(failing_by_a_sentence(compute))
 
 
 def private_step(
@@ -96,7 +97,7 @@ def private_step(
         retry_policy=dg.RetryPolicy(max_retries=0),
         pool=pool_of(graph.spec.dataset),
     )
-    return decorate
+    return lambda compute: decorate(failing_by_a_sentence(compute))
 
 
 def _options(graph: ReleaseGraph, name: str) -> dict[str, Any]:

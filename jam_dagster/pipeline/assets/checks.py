@@ -126,6 +126,7 @@ def _expectations(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
         domain = mechanism_run.model.domain
         partition = graph.partition_of(context)
         made = made_release(graph, partition, mechanism_run, synthetic_records, inputs)
+        context.log.info("The synthetic table is checked.")
         validated, fits = made.checks, made.fits
         if graph.blocks_at_misfit:
             validated = validated.with_blocking_misfits()

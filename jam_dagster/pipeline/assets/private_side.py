@@ -1,6 +1,8 @@
 """The one step that opens the private table, and the assets that it makes."""
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -83,7 +85,8 @@ def private_assets(graph: ReleaseGraph) -> dg.AssetsDefinition:
             failed: Exception | None = None
             try:
                 with engine.funding.exclusive():
-                    errors = engine.draw(public, kept.append, Path(folder, "table.parquet"))
+                    path = Path(folder, "table.parquet")
+                    errors = engine.draw(public, kept.append, path, partial(_stage, context))
             except Exception as error:
                 if not kept:
                     # Too many attempts, or another table, are refused where it would be opened.
@@ -226,6 +229,20 @@ def _outcomes(step: ReleaseStep, made: MadeRelease) -> Results:
         )
     if graph.spec.previous is not None:
         report_release(step, run)
+
+
+_STAGES = {
+    "encode": "The private table is read and encoded.",
+    "mechanism": "The mechanism draws.",
+    "sample": "Rows are made of the model.",
+    "evaluate": "The error of the rows is measured.",
+}
+
+
+def _stage(context: dg.AssetExecutionContext, name: str) -> AbstractContextManager[None]:
+    """Log that a stage begins, for each may take minutes."""
+    context.log.info(_STAGES[name])
+    return nullcontext()
 
 
 def _log_round(step: ReleaseStep, done: Round, rounds: int | None) -> None:
