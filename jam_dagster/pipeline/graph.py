@@ -136,6 +136,11 @@ class ReleaseGraph:
         return {f"{PUBLIC_RECORDS}_{name}" if name else PUBLIC_RECORDS: name for name in tables}
 
     @property
+    def buys_on(self) -> bool:
+        """Whether each partition buys what the domain of the release before lacks."""
+        return self.spec.previous is not None and self.spec.asked is not None
+
+    @property
     def _roles(self) -> tuple[str, ...]:
         return tuple(
             role
@@ -284,7 +289,11 @@ class ReleaseGraph:
         made = PrivacyLabel.DP if self.spec.releasable else PrivacyLabel.RESTRICTED
         known = PrivacyLabel.RESTRICTED if self.spec.domain.restricted else PrivacyLabel.PUBLIC
         exact = self.spec.evaluation_mode == "exact"
-        if name == PREVIOUS or (name == "public_discretized" and self.spec.previous is not None):
+        if (
+            name == PREVIOUS
+            or (name == "public_discretized" and self.spec.previous is not None)
+            or (name in ("domain", "privacy_budget") and self.buys_on)
+        ):
             # The asset holds what was drawn from private data, and is as good as that.
             return made
         if name in self.public_records:
@@ -323,6 +332,14 @@ class ReleaseGraph:
         if name == "workload_error" and self.spec.evaluation_mode == "exact":
             return True
         return self.spec.releasable
+
+    def tells_domain(self, domain: Domain) -> bool:
+        """Whether event log and compute log may hold what is in a domain.
+
+        Values that seeded noise selected are data, in the partition that bought them and later.
+        """
+        bought = domain.bought is not None or self.buys_on
+        return not domain.restricted and (self.spec.releasable or not bought)
 
     def withheld_note(self) -> dict[str, str]:
         """Return what the event log says in place of the numbers of what may not leave."""

@@ -119,10 +119,12 @@ class MadeRelease:
             return ""
         other = {}
         asked = domain.bought.asked.asked
-        for name in () if asked is None else asked.values:
+        if asked is None:
+            return ""
+        for name in asked.values:
             cells, at = self.counts.marginal((name,)), domain.attribute(name).listed.index(OTHER)
             other[name] = float(cells[at] / max(1.0, cells.sum()))
-        return bought_text(domain.bought.counts, domain.attributes, other)
+        return bought_text(asked, domain.bought.counts, domain.attributes, other)
 
     @property
     def checks(self) -> TableChecks:

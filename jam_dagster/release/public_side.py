@@ -70,7 +70,7 @@ def domain_of(
         if draft.remark:
             notify(draft.remark)
         domain = draft.domain
-    elif spec.asks_by_tables:
+    elif spec.asks_by_tables and public:
         domain = with_public_values(domain, public[""])
     unit = spec.privacy.protection.unit
     if unit is not None:

@@ -115,16 +115,7 @@ class ReleaseSpec(Section):
                 "research."
             )
         self._check_sources()
-        self._check_children()
-        self._check_asked()
-        if self.domain.declared is not None:
-            # A workload that the domain cannot serve is refused now, not after an hour's run.
-            try:
-                self.workload.build(self.domain.declared)
-            except InputError as error:
-                raise type(error)(f"workload: {error}") from None
-            if self.privacy.unit is not None:
-                self.privacy.unit.build().check(self.domain.declared)
+        self._check_domain()
         check_editions(self.privacy, self.partitions, self.release)
         check_records_only(self.private, self.privacy.unit is not None)
         if self.privacy.protection != Protection() and self.privacy.noise == "exact":
@@ -197,9 +188,7 @@ class ReleaseSpec(Section):
                 f" where month = '{{partition}}'."
             )
         begins = self.mechanism if self.public is not None else self._without_public
-        identified = self.domain.declared is not None or (
-            self.domain.identify == "paid" and self.previous is None
-        )
+        identified = self.domain.declared is not None or self.domain.identify == "paid"
         check_public(begins.build(), self.public, declared=identified)
         if self.previous is not None:
             self._check_previous()
@@ -212,6 +201,19 @@ class ReleaseSpec(Section):
                     f" release no partitions: set partitions (monthly with a start, or {{static:"
                     f" [names]}}), or name one table."
                 )
+
+    def _check_domain(self) -> None:
+        """Raise unless the domain goes with the tables, the workload and the privacy unit."""
+        self._check_children()
+        self._check_asked()
+        if self.domain.declared is not None:
+            # A workload that the domain cannot serve is refused now, not after an hour's run.
+            try:
+                self.workload.build(self.domain.declared)
+            except InputError as error:
+                raise type(error)(f"workload: {error}") from None
+            if self.privacy.unit is not None:
+                self.privacy.unit.build().check(self.domain.declared)
 
     def _check_children(self) -> None:
         """Raise unless the tables, the domain and the privacy unit have the same children."""
@@ -240,12 +242,7 @@ class ReleaseSpec(Section):
         if asked is None:
             return
         fault = ""
-        if self.previous is not None:
-            fault = (
-                "buy them once, by a release without public.previous_release, and declare the"
-                " domain.yaml of its certificate, for which later partitions pay nothing"
-            )
-        elif self.private.linked is not None:
+        if self.private.linked is not None:
             fault = "declare them, since a release of two tables buys none yet"
         elif isinstance(self.public, PublicSources):
             fault = "name one public table, since values that are bought are added to those of one"
@@ -426,18 +423,23 @@ class ReleaseSpec(Section):
         return self.privacy.noise == "exact"
 
     def with_domain(self, domain: DomainSpec) -> Self:
-        """Return the same release over another domain, once it is consistent."""
-        given = {name: getattr(self, name) for name in type(self).model_fields}
-        return type(self)(**{**given, "domain": domain})
+        """Return the same release over another domain, once it is consistent.
+
+        Its sources may be those of a partition already.
+        """
+        made = self.model_copy(update={"domain": domain})
+        made._check_domain()
+        made._check_budget()
+        return made
 
     @property
     def asks_by_tables(self) -> bool:
-        """Whether the columns, or the values of a public table, decide what is asked for."""
-        bought = self.asked is not None and self.public is not None
-        return bought or self.domain.identify == "paid"
+        """Whether columns, a public table or the release before decide what is asked for."""
+        asks = self.asked is not None and self.has_public
+        return asks or self.domain.identify == "paid"
 
     def over(self, domain: Domain) -> Self:
-        """Return the release over what it asks for, if columns or a public table decide that.
+        """Return the release over what it asks for, if columns or tables decide that.
 
         Parameters
         ----------

@@ -16,7 +16,6 @@ from jam_dagster.errors import BudgetExceededError, JamError, SpecificationError
 from jam_dagster.privacy import Kind, Ledger
 from jam_dagster.privacy.shares import DOMAIN
 from jam_dagster.release.options import release_spec
-from jam_dagster.release.spec import ReleaseSpec
 from jam_dagster.release.synthesize import Synthesis, SynthesisRequest, synthesize
 from jam_dagster.tables import CategoricalAttribute, Domain, source_from_config
 from jam_dagster.tables.domain.binned import BinnedAttribute
@@ -178,23 +177,34 @@ def test_research_buys_with_seeded_noise() -> None:
     assert one.rho_spent <= one.rho_budget
 
 
+def test_a_first_partition_is_bought_at_the_command_line() -> None:
+    """Its sources are those of the partition by then; a later one is Dagster's."""
+    Path("people_may.csv").write_text(Path("people.csv").read_text())
+    chain = {
+        "release": "people",
+        "dataset": "people",
+        "private": "people_{partition}.csv",
+        "public": {"previous_release": {}},
+        "partitions": {"static": ["may", "june"]},
+        "domain": {"identify": "paid", "columns": ["sex", "town"], "share": 0.3},
+        "privacy": {"epsilon": 10.0, "noise": "numpy", "seed": 0},
+        "workload": {"degree": 1},
+    }
+    definition = Path("defs.yaml")
+    definition.write_text(
+        yaml.safe_dump({"type": "jam_dagster.SyntheticRelease", "attributes": chain})
+    )
+    given = {"checks": False, "report": False, "out": Path("out")}
+    synthesize(SynthesisRequest.of(definition, partition="may", **given))
+    domain = Domain.load("out/domain.yaml")
+    assert domain.bought is not None
+    assert domain.attribute("town").listed == ("Nod", "Oz", "Ur", "other")
+
+
 def test_what_cannot_be_bought_is_refused_before_anything_is_opened() -> None:
     Path("older.csv").write_text("sex,age,since\nf,1,2020-01-01\n")
     with pytest.raises(SpecificationError, match="take types and edges from the public table"):
         release(public="older.csv")
-    with pytest.raises(SpecificationError, match="buy them once, by a release without"):
-        ReleaseSpec.from_config(
-            {
-                "release": "r",
-                "private": "people_{partition}.csv",
-                "public": {"previous_release": {}},
-                "partitions": "monthly",
-                "start": "2026-01-01",
-                "domain": "domain.yaml",
-                "privacy": {"epsilon": 1.0},
-            },
-            Path(),
-        )
     Path("little.yaml").write_text(yaml.safe_dump(ASKED | {"share": 1e-12}))
     with pytest.raises(JamError, match="too small for the 12 draws"):
         release(domain="little.yaml")

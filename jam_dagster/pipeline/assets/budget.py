@@ -9,7 +9,7 @@ import dagster as dg
 from jam_dagster.errors import BudgetExceededError, NotApprovedError
 from jam_dagster.pipeline.assets.asset_options import release_asset
 from jam_dagster.pipeline.assets.metadata import tidy
-from jam_dagster.pipeline.assets.previous_release import check_release_before
+from jam_dagster.pipeline.assets.previous_release import check_domain, check_release_before
 from jam_dagster.pipeline.assets.step import STORES, ReleaseStep, ledger_funding
 from jam_dagster.pipeline.budget.refusal import refusal_ends_run, renewal_added
 from jam_dagster.pipeline.graph import ReleaseGraph
@@ -60,7 +60,7 @@ def budget_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
         # Nothing is read here: what is wrong with it is said before anything is reserved.
         source = step.checked_source("private_records")
         domain = inputs["domain"] if declared is None else declared
-        step = step.over(domain, source)
+        asking, step = step, step.over(domain, source)
         spec = step.graph.spec
         if not domain.restricted:
             workload = spec.workload.build(domain)
@@ -75,6 +75,7 @@ def budget_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
                 yield dg.MaterializeResult(metadata=metadata)
                 yield _result(passed=True, description="Nothing is charged for seeded noise.")
                 return
+            check_domain(asking, domain, source, None, funding.ledger)
             check_release_before(step, domain, funding.ledger)
             engine.check_cells()
             before = funding.ledger.reservation(funding.release_id)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -31,10 +32,13 @@ from jam_dagster.pipeline.storage.formats import CERTIFICATE, RUN
 from jam_dagster.pipeline.storage.identity import held
 from jam_dagster.pipeline.storage.store_place import StorePlace
 from jam_dagster.release.documents import MadeRelease
+from jam_dagster.release.public_side import domain_of, identified
 from jam_dagster.release.run import ReleaseRun
-from jam_dagster.tables import EncodedTable, encode
+from jam_dagster.tables import Domain, EncodedTable, encode
 from jam_dagster.tables.codes.encode import each_encoded
 from jam_dagster.tables.codes.table import joined
+from jam_dagster.tables.drafting.paid_draft import after_release
+from jam_dagster.tables.sources.public import over_bought
 from jam_dagster.tables.sources.table_file import TableFile
 
 if TYPE_CHECKING:
@@ -42,7 +46,7 @@ if TYPE_CHECKING:
 
     from jam_dagster.pipeline.assets.step import ReleaseStep
     from jam_dagster.privacy import Ledger, ReleaseId
-    from jam_dagster.tables import Domain, MarginalSource
+    from jam_dagster.tables import MarginalSource, Source
 
 LOOK_AGAIN_AFTER = 3.0
 """Seconds between two looks at a run that is waited for."""
@@ -82,6 +86,68 @@ def public_table(
         metadata["previous_run"] = run.digest
     codes = _encoded(table, first.domain, private=not quotable)
     return graph.spec.previous.table(codes, first), metadata
+
+
+def domain_after(
+    step: ReleaseStep, asking: Domain, ledger: Ledger | None = None
+) -> tuple[Domain, dict[str, Any]]:
+    """Return what this step's partition asks for beyond the release before, and metadata.
+
+    A partition that was drawn before keeps what it asked for then, whatever became of the release
+    before.
+    """
+    graph, key = step.graph, step.graph.key("domain")
+    before = graph.before(step.partition)
+    if before is None or asking.asked is None:
+        return asking, {}
+    if step.store("domain").holds(key, step.partition):
+        with suppress(InputError):
+            kept = step.load("domain", step.partition, Domain)
+            archive = _archive(step, kept) if after_release(asking, kept) == kept else None
+            if archive is not None and _has_drawn(archive, ledger):
+                return kept, {"domain_of": "as this edition was drawn on"}
+    _wait_for(step, before)
+    run, _, folder = _release(step, before)
+    _check_fits(step, run, folder)
+    return after_release(asking, run.model.domain), {"domain_of": f"the release of {before}"}
+
+
+def check_domain(
+    step: ReleaseStep,
+    domain: Domain,
+    source: Source,
+    given: pd.DataFrame | None,
+    ledger: Ledger,
+) -> None:
+    """Raise unless a partition asks for what the release before lacks, as that is now.
+
+    Parameters
+    ----------
+    step
+        The step, not yet over the domain.
+    domain
+        The stored domain.
+    source
+        The private table, whose columns may be what is asked for.
+    given
+        The public table of the first partition. None, where there is one: it is not known here.
+    ledger
+        The ledger, which knows what was drawn.
+    """
+    spec = step.graph.spec
+    if not step.graph.buys_on or (spec.public is not None and given is None):
+        return
+    if given is None:
+        asking = identified(spec, source).domain.declared or domain
+    else:
+        asking = domain_of(spec, {"": given})
+    wanted, _ = domain_after(step, asking, ledger)
+    if wanted != domain:
+        raise InputError(
+            f"domain of partition {step.partition} of release {spec.release} asks for other values"
+            " or edges than the release before lacks by now: materialize domain again first."
+            " Nothing was charged."
+        )
 
 
 def without_rows(domain: Domain) -> EncodedTable:
@@ -180,12 +246,13 @@ def _check_reliance(
         )
 
 
-def _drawn_on(step: ReleaseStep, run: ReleaseRun, folder: UPath) -> EncodedTable:
+def _drawn_on(step: ReleaseStep, run: ReleaseRun, folder: UPath) -> MarginalSource:
     """Return the public table that the release of the partition before was drawn on."""
     archive = StorePlace(step.archive, run.release.release_id, folder)
     # Before the release had this setting, or in the store of another mechanism.
     before = run.release.release_id.partition
-    return archive.public() or step.load(PUBLIC_CODES, before, EncodedTable)
+    codes = archive.public() or step.load(PUBLIC_CODES, before, EncodedTable)
+    return over_bought(codes, run.model.domain)
 
 
 def _check_fits(step: ReleaseStep, run: ReleaseRun, folder: UPath) -> None:

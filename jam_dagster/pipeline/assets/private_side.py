@@ -32,7 +32,11 @@ from jam_dagster.pipeline.assets.metadata import (
     sampling_error_metadata,
     tidy,
 )
-from jam_dagster.pipeline.assets.previous_release import check_public_codes, report_release
+from jam_dagster.pipeline.assets.previous_release import (
+    check_domain,
+    check_public_codes,
+    report_release,
+)
 from jam_dagster.pipeline.assets.step import STORES, ReleaseStep, ledger_funding
 from jam_dagster.pipeline.budget.refusal import refusal_ends_run, renewal_added
 from jam_dagster.pipeline.graph import ReleaseGraph, Results
@@ -69,7 +73,7 @@ def private_assets(graph: ReleaseGraph) -> dg.AssetsDefinition:
         public = held(codes)
         step = ReleaseStep(graph, context)
         source = step.checked_source("private_records")
-        step = step.over(domain, source)
+        asking, step = step, step.over(domain, source)
         check_domains(step.graph, domain, public)
         rounds = _check_can_start(step.graph, domain)
         context.log.info(step.graph.spec.at(step.partition).mechanism.build().described)
@@ -77,7 +81,10 @@ def private_assets(graph: ReleaseGraph) -> dg.AssetsDefinition:
             engine = step.engine(
                 domain, reads=source, on_round=lambda done: _log_round(step, done, rounds)
             )
-            _reserve(step, engine, codes, inputs.get(PUBLIC_RECORDS))
+            given = inputs.get(PUBLIC_RECORDS)
+            if (funding := ledger_funding(engine)) is not None:
+                check_domain(asking, domain, source, given, funding.ledger)
+            _reserve(step, engine, codes, given)
         kept: list[MadeRelease] = []
         # The folder holds a table in chunks until the store has it.
         with TemporaryDirectory(prefix="jam-") as folder:
@@ -186,7 +193,7 @@ def _private_tables(step: ReleaseStep, engine: Engine, source: Source, domain: D
     graph, read = step.graph, {"source": source.describe(), "kept": "no row of it"}
     for name, shown in (("private_records", read), ("private_discretized", {})):
         metadata: dict[str, Any] = dict(shown)
-        if not domain.restricted:
+        if graph.tells_domain(domain):
             metadata |= table_metadata(graph, name, domain)
         yield dg.MaterializeResult(asset_key=graph.key(name), metadata=metadata)
 
@@ -264,7 +271,7 @@ def _check_can_start(graph: ReleaseGraph, domain: Domain) -> int | None:
     try:
         mechanism.check(domain, workload, graph.spec.shares[MECHANISM])
     except (EmptyCandidateSetError, SpecificationError) as error:
-        if not domain.restricted:
+        if graph.tells_domain(domain):
             raise
         settings = mechanism.parameters()
         rounds = " or mechanism.rounds" if "rounds" in settings else ""
@@ -343,7 +350,7 @@ def sampled_metadata(
     """Return what the UI shows of each synthetic table."""
     domain = run.model.domain
     metadata: dict[str, Any] = {"releasable": graph.spec.releasable}
-    if not domain.restricted:
+    if graph.tells_domain(domain):
         metadata |= table_metadata(graph, name, domain)
     if graph.tells_data(name) or graph.spec.neighbours.records_public:
         # Seeded noise around a private number shows it to everyone who knows the seed.

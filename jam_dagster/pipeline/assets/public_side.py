@@ -15,7 +15,11 @@ from jam_dagster.pipeline.assets.metadata import (
     observed_schema,
     preview,
 )
-from jam_dagster.pipeline.assets.previous_release import public_table, without_rows
+from jam_dagster.pipeline.assets.previous_release import (
+    domain_after,
+    public_table,
+    without_rows,
+)
 from jam_dagster.pipeline.assets.step import STORES, ReleaseStep
 from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.release.engine import private_step
@@ -78,7 +82,7 @@ def _domain_asset(graph: ReleaseGraph) -> dg.AssetsDefinition:
     def describe(context: dg.AssetExecutionContext, domain: Domain) -> Domain:
         if graph.spec.privacy.unit is not None:
             graph.spec.privacy.unit.build().check(domain)
-        context.add_output_metadata(_domain_metadata(domain))
+        context.add_output_metadata(_domain_metadata(domain, shown=graph.tells_domain(domain)))
         return domain
 
     if spec.declared is not None and not graph.spec.asks_by_tables:
@@ -90,38 +94,51 @@ def _domain_asset(graph: ReleaseGraph) -> dg.AssetsDefinition:
 
         return domain
 
-    if spec.identify == "paid" and graph.spec.public is None:
+    deps = graph.previous_deps() if graph.buys_on else ()
+    stores = STORES if graph.buys_on else ()
 
-        @release_asset(graph, "domain", resources=STORES)
+    def lacking(context: dg.AssetExecutionContext, asking: Domain) -> Domain:
+        """Return what is asked for beyond the release before, if partitions buy on."""
+        if not graph.buys_on:
+            return describe(context, asking)
+        domain, metadata = domain_after(ReleaseStep(graph, context), asking)
+        context.add_output_metadata(metadata)
+        return describe(context, domain)
+
+    if graph.spec.public is None and graph.spec.asks_by_tables:
+
+        @release_asset(graph, "domain", deps=deps, resources=STORES)
         def domain_to_buy(context: dg.AssetExecutionContext) -> Domain:
             # Names and declared types are no secret, and no row is read.
             source = ReleaseStep(graph, context).checked_source("private_records")
             asked = identified(graph.spec, source).domain.declared
             assert asked is not None  # noqa: S101  # what it returns declares it
-            return describe(context, asked)
+            return lacking(context, asked)
 
         return domain_to_buy
 
-    @release_asset(graph, "domain", ins=graph.ins(*graph.public_records))
+    @release_asset(
+        graph, "domain", ins=graph.ins(*graph.public_records), deps=deps, resources=stores
+    )
     def domain_from_public(context: dg.AssetExecutionContext, **records: pd.DataFrame) -> Domain:
         if spec.declared is not None:
-            return describe(context, domain_of(graph.spec, _tables(graph, records)))
+            return lacking(context, domain_of(graph.spec, _tables(graph, records)))
         draft = draft_of(graph.spec, _tables(graph, records))
         for name, said in (("left_out", draft.said_left_out), ("to_look_at", draft.said_notes)):
             if said:
                 context.add_output_metadata({name: listed(said)})
-        return describe(context, draft.domain)
+        return lacking(context, draft.domain)
 
     return domain_from_public
 
 
-def _domain_metadata(domain: Domain) -> dict[str, Any]:
+def _domain_metadata(domain: Domain, *, shown: bool) -> dict[str, Any]:
     """Return what the UI shows of a domain: of one from private data, its origin alone."""
     metadata: dict[str, Any] = {
         "attributes": len(domain.names),
         "origin": _ORIGINS[domain.identified_from if domain.asked is None else "paid"],
     }
-    if not domain.restricted:
+    if shown:
         metadata |= {
             "table": domain_table(domain),
             "cells": domain.cells_text,
@@ -179,7 +196,7 @@ def _public_discretized(graph: ReleaseGraph) -> dg.AssetsDefinition:
             encoded, metadata = public_table(step, encoded)
         if not follows or graph.tells_data(name) or graph.spec.neighbours.records_public:
             metadata.setdefault("dagster/row_count", encoded.records)
-        if not domain.restricted:
+        if graph.tells_domain(domain):
             metadata = table_metadata(graph, name, domain) | metadata
         context.add_output_metadata(metadata)
         return encoded

@@ -125,7 +125,7 @@ class ReleaseStep:
         graph = self.graph.over(domain)
         if graph is self.graph:
             return self
-        alone = self.graph.spec.public is None
+        alone = not self.graph.spec.has_public
         if alone and identified(self.graph.spec, source).domain.declared != domain:
             raise DomainError(
                 f"domain of release {graph.spec.release} asks for other columns or types than the"

@@ -46,6 +46,7 @@ _MOST_VALUES = 10_000
 _BINS = 24
 _MOST_BINS = 256
 _MOST_FLOAT = 1e300
+_NAMED = 10
 
 _SURE = 4.0
 """Standard deviations of noise from which on a bin is split: of 500 counts of noise, one in 60."""
@@ -67,7 +68,7 @@ class Asked:
         The most bins of each attribute whose edges are bought, by name.
     values
         For each attribute whose values are bought, by name, the most that are selected, and those
-        that are public and always kept.
+        that are public and kept as well.
     share
         The part of the release's rho that pays for all of them, in (0, 1).
     delta_share
@@ -245,11 +246,11 @@ def _measured(
 def _selected(
     attribute: CategoricalAttribute, most: int, public: Sequence[str], found: PaidCounts
 ) -> CategoricalAttribute:
-    """Return an attribute with its public values and the most frequent of the published ones."""
+    """Return an attribute with its public values and the most frequent other published ones."""
     pairs = zip(found.names or (), found.values or (), strict=True)
-    frequent = sorted(pairs, key=lambda pair: (-pair[1], pair[0]))[:most]
-    rest = sorted({name for name, _ in frequent} - {*public, OTHER})
-    return replace(attribute, values=(*public, *rest, OTHER))
+    others = [pair for pair in pairs if pair[0] not in (*public, OTHER)]
+    frequent = sorted(others, key=lambda pair: (-pair[1], pair[0]))[:most]
+    return replace(attribute, values=(*public, *sorted(name for name, _ in frequent), OTHER))
 
 
 def nothing(draws: Sequence[Draw]) -> list[PaidCounts]:
@@ -549,11 +550,15 @@ def _calendar_parts(attribute: TimeAttribute, low: float, high: float, most: int
 
 
 def bought_text(
-    counts: Sequence[PaidCounts], attributes: Sequence[Attribute], other: Mapping[str, float]
+    asked: Asked,
+    counts: Sequence[PaidCounts],
+    attributes: Sequence[Attribute],
+    other: Mapping[str, float],
 ) -> str:
     """Return what was bought, in a sentence: all of it is released.
 
-    `other` is the share of records that have no selected value, by attribute.
+    `other` is the share of records that have no selected value, by attribute. Values that were
+    selected next to public ones are named, up to ten.
     """
     names = dict.fromkeys(one.attribute for one in counts)
     parts = []
@@ -563,7 +568,12 @@ def bought_text(
             parts.append(f"{attribute.name}: {attribute.bins} bins, {low} to {high}")
         else:
             share = f" ({other[attribute.name]:.0%})"
-            parts.append(f"{attribute.name}: {len(attribute.listed) - 1} values and {OTHER}{share}")
+            said = f"{attribute.name}: {len(attribute.listed) - 1} values and {OTHER}{share}"
+            if public := asked.values[attribute.name][1]:
+                new = [str(one) for one in attribute.listed if one not in (*public, OTHER)]
+                more = f" and {len(new) - _NAMED} more" if len(new) > _NAMED else ""
+                said += f", new: {', '.join(new[:_NAMED]) or 'none'}{more}"
+            parts.append(said)
     return f"The budget bought the domain. {'; '.join(parts)}."
 
 
@@ -631,10 +641,14 @@ def listed_entry(name: str, entry: Mapping[str, Any]) -> tuple[int, list[str], d
     ]
     if len(set(public)) < len(public) or OTHER in public:
         raise SpecificationError(f"{what}: public lists a value twice, or {OTHER!r}: remove it")
-    stand_ins = [f"value {number} of {most}" for number in range(1, most + 1)]
     rest = {"nullable": True, **rest}
-    values = [*public, *stand_ins, OTHER]
+    values = unselected(most, public)
     return most, public, {**rest, "values": values, "other": OTHER, "alike": True}
+
+
+def unselected(most: int, public: Sequence[str]) -> list[str]:
+    """Return the values of an attribute until its own are bought."""
+    return [*public, *(f"value {number} of {most}" for number in range(1, most + 1)), OTHER]
 
 
 def _whole_range(what: str, entry: Mapping[str, Any]) -> list[Any]:

@@ -48,7 +48,7 @@ part of the release's rho that pays. The domain of a release has under ``bought`
       income: {edges: paid, bins: 24, range: [0, 1.0e+9], decimals: 2}
       visited: {edges: paid, unit: day}
 
-``values: paid`` asks for the values that surely many records have, at most so many of them, and
+``values: paid`` asks for the values that surely many records have, at most so many of them next to
 those that are public. ``delta_share`` is the part of the release's delta that bounds the
 probability with which a value of one person alone is among them; all others become ``other``::
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from jam_dagster.common.deferred import pd
-from jam_dagster.errors import SpecificationError
+from jam_dagster.errors import DomainError, SpecificationError
 from jam_dagster.tables.codes.texts import published_text
-from jam_dagster.tables.domain.bought import OTHER, PAID
+from jam_dagster.tables.domain.attributes import Attribute
+from jam_dagster.tables.domain.binned import BinnedAttribute
+from jam_dagster.tables.domain.bought import OTHER, PAID, unselected
 from jam_dagster.tables.domain.categorical import CategoricalAttribute
 from jam_dagster.tables.domain.constraints import NotNull
 from jam_dagster.tables.domain.domain import Domain
@@ -121,6 +124,66 @@ def with_public_values(asking: Domain, public: pd.DataFrame) -> Domain:
         more = [text for text in texts if text not in (*public_values, OTHER)][:most]
         content["attributes"][name]["public"] = [*public_values, *sorted(more)]
     return Domain.from_dict(content)
+
+
+def after_release(asking: Domain, released: Domain) -> Domain:
+    """Return what a domain asks for beyond a released one, whose values and edges are public.
+
+    Values that are released stay, and count in the most that are selected; edges stay as they are.
+    An attribute without released values or edges asks as it did.
+
+    Parameters
+    ----------
+    asking
+        The domain that asks.
+    released
+        The domain of the release before, or what it asked for beyond an earlier one.
+    """
+    if asking.asked is None:
+        return asking
+    bins, values = dict(asking.asked.bins), dict(asking.asked.values)
+    attributes = {one.name: one for one in asking.attributes}
+    for known in released.attributes:
+        own = attributes.get(known.name)
+        if isinstance(own, BinnedAttribute) and own.name in bins:
+            made = _with_known_edges(own, known)
+            if made is not None and not _asks(released, own.name):
+                attributes[own.name] = made
+                del bins[own.name]
+        elif isinstance(own, CategoricalAttribute) and own.name in values:
+            most, public = values[own.name]
+            kept = [one for one in _known_values(released, known) if one not in (*public, OTHER)]
+            public, most = (*public, *sorted(kept)), max(0, most - len(kept))
+            attributes[own.name] = replace(own, values=tuple(unselected(most, public)))
+            values[own.name] = most, public
+            if not most:
+                del values[own.name]
+    asked = replace(asking.asked, bins=bins, values=values) if bins or values else None
+    return replace(asking, attributes=tuple(attributes.values()), asked=asked)
+
+
+def _asks(domain: Domain, name: str) -> bool:
+    return domain.asked is not None and name in domain.asked.names
+
+
+def _known_values(released: Domain, known: Attribute) -> Sequence[str]:
+    """Return the texts that a released attribute lists; of one that asks, its public ones."""
+    asked = released.asked
+    if asked is not None and known.name in asked.values:
+        return asked.values[known.name][1]
+    listed = known.values if isinstance(known, CategoricalAttribute) else ()
+    return [one for one in listed if isinstance(one, str)]
+
+
+def _with_known_edges(own: BinnedAttribute, known: Attribute) -> BinnedAttribute | None:
+    """Return an attribute with released edges; None if there are none that it can have."""
+    if not isinstance(known, BinnedAttribute) or known.edges == own.edges:
+        # No bin of it was sure.
+        return None
+    try:
+        return replace(own, edges=known.edges, within=known.within)
+    except DomainError:
+        return None
 
 
 def _declared_kind(text: str) -> str:

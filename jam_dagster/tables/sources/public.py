@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from jam_dagster.tables.codes.public import PublicTables
 from jam_dagster.tables.codes.roots import KEYS, children_apart
 from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.attributes import Attribute
+from jam_dagster.tables.domain.binned import BinnedAttribute
 from jam_dagster.tables.domain.categorical import CategoricalAttribute
 from jam_dagster.tables.domain.columns import exact_columns
 from jam_dagster.tables.domain.domain import Domain
@@ -208,6 +209,10 @@ def clipped_shares(frame: pd.DataFrame, domain: Domain) -> dict[str, float]:
     return shares
 
 
+@overload
+def over_bought(public: MarginalSource, domain: Domain) -> MarginalSource: ...
+@overload
+def over_bought(public: MarginalSource | None, domain: Domain) -> MarginalSource | None: ...
 def over_bought(public: MarginalSource | None, domain: Domain) -> MarginalSource | None:
     """Return a public table over a bought domain; another one is returned as it is.
 
@@ -231,6 +236,15 @@ def over_bought(public: MarginalSource | None, domain: Domain) -> MarginalSource
             # No public row has a value that stands for one to be selected.
             now = [after.code_of(value) for value in before.listed]
             codes = np.array([*now, *after.missing_codes], dtype=np.int64)[codes]
+        elif (
+            before.name in asked.bins
+            and isinstance(before, BinnedAttribute)
+            and isinstance(after, BinnedAttribute)
+        ):
+            # A release before that knew no edges either says nothing but the middles of bins.
+            edges = np.array(before.edges) / 2.0
+            bins = after._bins_of(edges[1:] + edges[:-1])
+            codes = np.array([*bins, *after.missing_codes], dtype=np.int64)[codes]
         columns.append(codes)
     return EncodedTable(domain, tuple(columns), public.clipped)
 

@@ -24,7 +24,7 @@ from jam_dagster.mechanisms.loops.transcript import sampling_generator
 from jam_dagster.pipeline import check_definitions
 from jam_dagster.pipeline.assets import previous_release as previous
 from jam_dagster.pipeline.storage.formats import CODES, RUN
-from jam_dagster.release import MechanismSpec, PrivacySpec, WorkloadSpec
+from jam_dagster.release import DomainSpec, MechanismSpec, PrivacySpec, WorkloadSpec
 from jam_dagster.release.place import archive_name
 from jam_dagster.release.run import read_run, write_run
 from jam_dagster.tables import (
@@ -36,6 +36,7 @@ from jam_dagster.tables import (
     source_from_config,
 )
 from jam_dagster.tables.codes.table import digest_of
+from tests.budgets import PUBLIC_N
 from tests.pipeline.conftest import (
     AS_DAGSTER_WARNS,
     DOMAIN,
@@ -748,6 +749,149 @@ def test_without_a_first_table_the_first_partition_begins_uniform(unaided: Month
     # March is refused once January is withdrawn, which February was drawn on.
     unaided.bench.ledger.withdraw(made[JANUARY].release_id, "0" * 64, reason="lost")
     assert "was withdrawn" in failure(unaided.run(MARCH))
+
+
+def monthly(months: Months, **changes: Any) -> Months:
+    """A chain that buys towns and ages; February has a town that January lacks."""
+    content = DOMAIN.to_dict()
+    del content["impossible"]
+    content["attributes"] |= {
+        "town": {"values": "paid", "at_most": 9, "public": ["Ghost"]},
+        "age": {"edges": "paid", "integer": True, "bins": 4},
+    }
+    domain = Domain.from_dict({**content, "share": 0.4})
+    for month, gone in ((JANUARY, "Cork"), (FEBRUARY, "Bern"), (MARCH, "Bern")):
+        path = months.bench.home / f"private_{month}.csv"
+        path.write_text(path.read_text().replace(gone, "Aix"))
+    months.bench.budget = None
+    months.bench.ledger.grant("people", epsilon=99.0, delta=1e-6, selections=5e-7, policy=PUBLIC_N)
+    months.changes |= {"domain": domain, "privacy": PrivacySpec(epsilon=12.0), **changes}
+    return months
+
+
+def domain_of(months: Months, month: str) -> Domain:
+    folder = months.bench.releases / "people" / "release_certificate" / month
+    return Domain.load(folder / "domain.yaml")
+
+
+@pytest.mark.slow
+def test_each_partition_buys_what_the_release_before_lacks(unaided: Months) -> None:
+    """Towns of months before stay and count in the most; edges stay, and cost nothing more."""
+    monthly(unaided)
+    shown = {}
+    with nothing_pictured():
+        for month in (JANUARY, FEBRUARY):
+            result = unaided.run(month)
+            assert result.success, failure(result)
+            shown[month] = told(result)
+    first, second = (domain_of(unaided, month) for month in (JANUARY, FEBRUARY))
+    assert first.attribute("town").listed == ("Ghost", "Aix", "Bern", "other")
+    assert second.attribute("town").listed == ("Ghost", "Aix", "Bern", "Cork", "other")
+    assert second.attribute("age") == first.attribute("age")
+    assert second.bought is not None
+    asked = second.bought.asked.asked
+    assert asked is not None
+    assert asked.values == {"town": (7, ("Ghost", "Aix", "Bern"))}
+    assert [one.attribute for one in second.bought.counts] == ["town"]
+    assert shown[FEBRUARY]["domain"]["domain_of"] == f"the release of {JANUARY}"
+    assert shown[FEBRUARY]["tilt"]["bought"].endswith(", new: Cork.")
+    ledger = unaided.bench.ledger
+    assert ledger.balance("people").used_selections == 10**9
+
+    # Each is verified: January without a public table, February with January's.
+    folder = unaided.bench.releases / "people"
+    csv = source_from_config(str(folder / "synthetic_records" / f"{JANUARY}.csv"))
+    for month, public in ((JANUARY, None), (FEBRUARY, csv), (FEBRUARY, None)):
+        found = verify(folder / "release_certificate" / month, ledger=ledger, public=public)
+        assert [one.message for one in found if not one.passed] == []
+
+
+@pytest.mark.gate
+def test_a_partition_keeps_what_it_asked_for(unaided: Months) -> None:
+    """A repeat is free, whatever became of the release before; nothing follows a withdrawn one."""
+    monthly(unaided)
+    drawn = [name for name in up_to_synthetic("tilt") if name != "public_records"]
+    ledger, other = unaided.bench.ledger, PrivacySpec(epsilon=12.0, edition="2")
+    with nothing_pictured():
+        for month in (JANUARY, FEBRUARY):
+            result = unaided.run(month, drawn)
+            assert result.success, failure(result)
+        second, spent = unaided.synthetic(FEBRUARY), ledger.balance("people").spent_units
+        again = unaided.run(FEBRUARY, drawn)
+        assert again.success, failure(again)
+        assert told(again)["domain"]["domain_of"] == "as this edition was drawn on"
+        assert ledger.balance("people").spent_units == spent
+        assert unaided.run(JANUARY, drawn, privacy=other).success
+        spent = ledger.balance("people").spent_units
+        assert unaided.run(FEBRUARY, drawn).success
+        pd.testing.assert_frame_equal(unaided.synthetic(FEBRUARY), second)
+        assert ledger.balance("people").spent_units == spent
+        for one in ledger.reservations():
+            if one.release_id.partition == FEBRUARY:
+                ledger.withdraw(one.release_id, "0" * 64, reason="lost")
+        before = unaided.bench.events()
+        assert "was withdrawn" in failure(unaided.run(MARCH, drawn))
+        assert unaided.bench.events() == before
+
+
+@pytest.mark.slow
+def test_a_domain_beyond_another_release_is_refused(unaided: Months) -> None:
+    monthly(unaided)
+    drawn = [name for name in up_to_synthetic("tilt") if name != "public_records"]
+    assert unaided.run(JANUARY, drawn).success
+    assert unaided.run(FEBRUARY, ["domain", "public_discretized"]).success
+    # January is drawn again, on a table that has Cork, and not Bern.
+    path = unaided.bench.home / f"private_{JANUARY}.csv"
+    path.write_text(path.read_text().replace("Bern", "Cork"))
+    second = PrivacySpec(epsilon=12.0, edition="2")
+    assert unaided.run(JANUARY, drawn, privacy=second).success
+    before = unaided.bench.events()
+    step = [name for name in drawn if name not in ("domain", "public_discretized")]
+    for selection in (["privacy_budget"], step[1:]):
+        refused = failure(unaided.run(FEBRUARY, selection, privacy=second))
+        assert "materialize domain again first" in refused
+    assert unaided.bench.events() == before
+
+
+@pytest.mark.slow
+def test_values_beyond_a_first_table_and_the_release_before(months: Months) -> None:
+    """The first table's towns are public, and one that a month selects stays."""
+    public = pd.read_csv(months.bench.public)
+    public.replace({"Bern": "Aix", "Cork": "Dorn"}).to_csv(months.bench.public, index=False)
+    changes = {"domain": DomainSpec(identify="paid", share=0.4)}
+    monthly(months, **changes, mechanism=MechanismSpec("tilt", iterations=20))
+    months.changes["public"] = PreviousRelease(
+        source_from_config(str(months.bench.public)), first_share=0.3
+    )
+    drawn = up_to_synthetic("tilt")
+    with nothing_pictured():
+        for month in (JANUARY, FEBRUARY):
+            result = months.run(month, drawn if month == JANUARY else None)
+            assert result.success, failure(result)
+    towns = domain_of(months, FEBRUARY).attribute("town").listed
+    assert towns == ("Aix", "Dorn", "Bern", "Cork", "other")
+    folder = months.bench.releases / "people" / "release_certificate" / FEBRUARY
+    found = verify(folder, ledger=months.bench.ledger)
+    assert [one.message for one in found if not one.passed] == []
+
+
+@pytest.mark.slow
+def test_what_seeded_noise_selects_is_in_no_event(unaided: Months) -> None:
+    seeded = PrivacySpec(epsilon=12.0, noise="numpy")
+    monthly(unaided, privacy=seeded)
+    for month in (JANUARY, FEBRUARY):
+        result = unaided.run(month)
+        assert result.success, failure(result)
+        assert not any("Cork" in str(one) or "Bern" in str(one) for one in result.all_events)
+
+
+def test_what_is_asked_for_beyond_a_release_has_its_label(unaided: Months) -> None:
+    monthly(unaided)
+    labels = labels_of(check_definitions(unaided.definitions()))
+    assert labels["domain"] == labels["privacy_budget"] == "dp"
+    seeded = PrivacySpec(epsilon=12.0, noise="numpy")
+    labels = labels_of(check_definitions(unaided.definitions(privacy=seeded)))
+    assert labels["domain"] == labels["privacy_budget"] == "restricted"
 
 
 @pytest.mark.slow

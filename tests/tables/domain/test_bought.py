@@ -321,9 +321,12 @@ def test_values_are_asked_for_and_read_again() -> None:
 
 def test_public_values_stay_and_the_most_frequent_are_selected() -> None:
     domain = LISTED.buy(Selected(sigma=40.0))
-    assert domain.attribute("sick").listed == ("I10", "Z99", "C2", "other")
+    assert domain.attribute("sick").listed == ("I10", "Z99", "C1", "C2", "C3", "other")
     assert domain.attribute("sex").listed == ("other",)
-    assert domain.attribute("sick").other_code == 3
+    assert domain.attribute("sick").other_code == 5
+    # Public ones take the place of no other.
+    few = replace(LISTED, asked=replace(LISTED.asked, values={"sick": (1, ("I10",))}))
+    assert few.buy(Selected(sigma=40.0)).attribute("sick").listed == ("I10", "C2", "other")
     content = json.loads(json.dumps(domain.to_dict()))
     assert Domain.from_dict(content) == domain
     counts = content["bought"]["counts"]

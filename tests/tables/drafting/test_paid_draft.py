@@ -10,6 +10,7 @@ import pytest
 from jam_dagster.errors import JamError, SpecificationError
 from jam_dagster.tables import Domain
 from jam_dagster.tables.drafting.paid_draft import (
+    after_release,
     paid_domain,
     types_in,
     with_paid_values,
@@ -115,3 +116,64 @@ def test_values_of_a_public_table_are_public() -> None:
     domain = with_public_values(asking, pd.DataFrame({"town": towns}))
     assert domain.asked is not None
     assert domain.asked.values == {"town": (2, ("Ur", "Lud", "Nod")), "note": (100, ())}
+
+
+MONTHLY = Domain.from_dict(
+    {
+        "share": 0.3,
+        "attributes": {
+            "town": {"values": "paid", "at_most": 3, "public": ["Ur"]},
+            "sex": {"values": ["f", "m"]},
+            "age": {"edges": "paid", "integer": True, "bins": 8},
+            "note": {"values": "paid", "at_most": 1},
+        },
+    }
+)
+
+
+def released(**changes: Any) -> Domain:
+    other = {"other": "other", "nullable": True}
+    entries: dict[str, Any] = {
+        "town": {"values": ["Ur", "Oz", "Nod", "other"], **other},
+        "sex": {"values": ["f", "m"]},
+        "age": {"edges": [0, 18, 40, 99], "integer": True, "outside": "clip", "nullable": True},
+        "note": {"values": ["other"], **other},
+    }
+    return Domain.from_dict({"attributes": {**entries, **changes}})
+
+
+def test_values_and_edges_of_the_release_before_are_kept() -> None:
+    domain = after_release(MONTHLY, released())
+    assert domain.asked is not None
+    assert domain.asked.bins == {}
+    # One more town may be selected: the two that were count in the three.
+    assert domain.asked.values == {"town": (1, ("Ur", "Nod", "Oz")), "note": (1, ())}
+    assert domain.asked.share == 0.3
+    assert domain.attribute("age").to_entry()["edges"] == [0, 18, 40, 99]
+    assert Domain.from_dict(domain.to_dict()) == domain
+    # So it is told from what was asked for beyond any other release.
+    assert after_release(MONTHLY, domain) == domain
+    assert after_release(MONTHLY, MONTHLY) == MONTHLY
+
+
+def test_with_nothing_left_to_select_nothing_is_asked_for() -> None:
+    note = {"values": ["a", "other"], "other": "other", "nullable": True}
+    towns = {"values": ["Ur", "A", "B", "C", "other"], "other": "other", "nullable": True}
+    domain = after_release(MONTHLY, released(note=note, town=towns))
+    assert domain.asked is None
+    assert domain.attribute("town").listed == ("Ur", "A", "B", "C", "other")
+    assert domain.attribute("town").other_code == 4
+    assert Domain.from_dict(domain.to_dict()) == domain
+    assert after_release(domain, released()) is domain
+
+
+def test_what_the_release_before_does_not_know_is_asked_for_again() -> None:
+    unsure = MONTHLY.attribute("age").to_entry()
+    for age in (unsure, {"values": ["young", "old"]}, {"edges": [0, 0.2, 0.5, 9]}):
+        domain = after_release(MONTHLY, released(age=age))
+        assert domain.asked is not None
+        assert domain.asked.bins == {"age": 8}
+    lacking = released().project(["sex", "age"])
+    domain = after_release(MONTHLY, lacking)
+    assert domain.asked is not None
+    assert list(domain.asked.values) == ["town", "note"]

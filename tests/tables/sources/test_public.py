@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -18,6 +19,7 @@ from jam_dagster.tables import (
     PublicSources,
     PublicTables,
 )
+from jam_dagster.tables.domain.binned import BinnedAttribute
 from jam_dagster.tables.domain.bought import Draw, PaidCounts
 from jam_dagster.tables.sources.base import absolute_paths
 from jam_dagster.tables.sources.partition_template import at_partition, is_partitioned
@@ -162,17 +164,29 @@ def test_codes_over_what_was_asked_for_are_those_of_what_was_bought() -> None:
             "attributes": {
                 "town": {"values": "paid", "at_most": 3, "public": ["Ur", "Oz"]},
                 "sex": {"values": ["f", "m"]},
+                "age": {"edges": "paid", "integer": True, "bins": 4, "range": [0, 100]},
             }
         }
     )
-    table = pd.DataFrame({"town": ["Oz", "Ur", "Lud", None, "value 1 of 3"], "sex": list("fmmff")})
+    table = pd.DataFrame(
+        {
+            "town": ["Oz", "Ur", "Lud", None, "value 1 of 3"],
+            "sex": list("fmmff"),
+            "age": [0, 30, 60, 99, None],
+        }
+    )
     public = encode_public({"": table}, asking)
 
     def selected(draws: Sequence[Draw]) -> list[PaidCounts]:
-        found = PaidCounts(
-            draws[0].step, "town", 2, 0.1, 1.0, 2.0, (70, 60), ("Lud", "Abu"), 1e-9, 9
-        )
-        return [found]
+        (draw,) = draws
+        if not draw.attribute.binned:
+            names = ("Lud", "Abu"), 1e-9, 9
+            return [PaidCounts(draw.step, "town", 2, 0.1, 1.0, 2.0, (70, 60), *names)]
+        assert isinstance(draw.attribute, BinnedAttribute)
+        counts = [1000 if one <= 40 else 0 for one in draw.attribute.edges[1:]]
+        cells = draw.attribute.size
+        counts += [0] * (cells - len(counts))
+        return [PaidCounts(draw.step, "age", cells, 0.1, 1.0, 2.0, tuple(counts))]
 
     bought = asking.buy(selected)
     assert bought.attribute("town").listed == ("Ur", "Oz", "Abu", "Lud", "other")
@@ -182,6 +196,14 @@ def test_codes_over_what_was_asked_for_are_those_of_what_was_bought() -> None:
     # A town that was not asked for as a public one is not known in public.
     assert over.column("town").tolist() == [1, 0, 4, 5, 4]
     assert over.column("sex").tolist() == [0, 1, 1, 0, 0]
+    # The middles of bins say where a table is whose own domain had no edges.
+    age = bought.attribute("age")
+    assert isinstance(age, BinnedAttribute)
+    assert age.edges[-1] <= 40
+    assert over.column("age").tolist() == [
+        *(int(np.searchsorted(age.edges, one, side="right")) - 1 for one in (12.5, 37.5)),
+        *(age.bins - 1, age.bins - 1, age.null_code),
+    ]
     assert over_bought(public, asking) is public
     assert over_bought(over, bought) is over
     assert over_bought(None, bought) is None
