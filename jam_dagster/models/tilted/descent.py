@@ -23,6 +23,10 @@ DECREASE = 1e-4
 SHORTENED = 12
 """Most times that a step is shortened."""
 
+NOTHING = 1e-8
+"""A step that promises less than this part of the tolerance ends a fit: rounding decides then
+whether the function falls, and it would be shortened again and again."""
+
 
 def minimize(
     function: Callable[[Floats], tuple[float, Floats]],
@@ -43,12 +47,12 @@ def minimize(
     memory = _Corrections(point.size)
     taken = 1
     while taken < evaluations:
-        if not gradient.any():
-            break
         direction = memory.direction(gradient)
         if not float(direction @ gradient) < 0.0:
             memory = _Corrections(point.size)
             direction = -gradient
+        if not float(direction @ gradient) < -NOTHING * tolerance:
+            break
         size = 1.0
         for _ in range(SHORTENED):
             trial = within(point + size * direction)

@@ -49,6 +49,22 @@ def test_it_ends_in_time_at_the_last_point_that_was_looked_at(steps: int) -> Non
     assert function(found)[0] <= function(np.zeros(20))[0]
 
 
+def test_a_start_that_is_a_minimum_but_for_rounding_ends_at_once() -> None:
+    """No step from there lowers a function of such values."""
+    low = quadratic(curved(20, 2), np.full(20, 3.0))
+    start = np.full(20, 3.0) + 1e-8
+
+    found, taken = minimize(
+        lambda point: (low(point)[0] + 100.0, low(point)[1]),
+        start,
+        evaluations=500,
+        tolerance=1e-4,
+    )
+
+    assert taken == 1
+    np.testing.assert_array_equal(found, start)
+
+
 def test_a_minimum_beyond_the_box_is_at_its_bound() -> None:
     target, curvature = np.array([5.0, -0.5, 0.25]), np.array([1.0, 4.0, 0.5])
 
