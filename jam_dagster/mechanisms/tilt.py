@@ -88,6 +88,10 @@ SHRUNK = 0.5
 """The noise of a margin's cells grows with this power of the cells that it sums: the fit shrinks
 what it sums, so by less than the root of their number."""
 
+LOUDEST = 300.0
+"""A marginal is no candidate where the noise of its cells adds up to more than so many times the
+records: it would hide all that its margins hold, which smaller marginals have with less."""
+
 NEGLIGIBLE = 1e-9
 """The part of the budget that is not worth a round."""
 
@@ -227,13 +231,14 @@ def _shares(workload: Workload) -> int:
 
 @dataclass(frozen=True)
 class _Weights:
-    """The margins that count in a round.
+    """The candidates of a round, by their numbers, and the margins that count.
 
     `most` is the most attributes of a candidate: the choice among more would be as good as
     chance. `of` has N of the margins of each candidate, `heaviest` is the largest sum of them.
     """
 
     most: int
+    numbers: Sequence[int]
     of: Sequence[np.ndarray]
     heaviest: float
 
@@ -252,6 +257,7 @@ class _Candidates:
         self.fitting = TractabilityFilter(domain, self.closure).fitting([], size_limit_mb)
         degrees = [len(self.closure[number]) for number in self.fitting]
         self.levels = {degree: degrees.count(degree) for degree in sorted(set(degrees))}
+        self._cells = [domain.size(clique) for clique in self.closure]
         self._precisions: dict[Clique, float] = {}
 
     def note(self, clique: Clique, sigma: float) -> None:
@@ -278,13 +284,16 @@ class _Candidates:
             if precision * sigma**2 >= KNOWN**-2
         )
         numbers = [number for number in self.fitting if len(self.closure[number]) <= most]
+        loud = LOUDEST * records / sigma
+        # If all are too loud, all are left.
+        numbers = [number for number in numbers if self._cells[number] <= loud] or numbers
         weights = self.margins.unsettled(settled)
         heaviest = max(float(weights[number].sum()) for number in numbers)
         if heaviest == 0.0:
             # All is settled: then all counts again.
             weights = self.margins.weights
             heaviest = max(float(weights[number].sum()) for number in numbers)
-        return _Weights(most, weights, heaviest)
+        return _Weights(most, numbers, weights, heaviest)
 
 
 def _told(rho_select: float, records: float, neighbours: Neighbours) -> float:
@@ -405,7 +414,7 @@ class _Run:
                 return
             counted = self.candidates.weighed(SELECTING * planned, ctx.records, neighbours)
             limit = self._size_limit_mb(planned)
-            fitting = [n for n in self.fitting(limit, counted.most) if counted.of[n].any()]
+            fitting = [n for n in self.fitting(limit, counted.numbers) if counted.of[n].any()]
             if fitting:
                 break
             if planned >= whole:
@@ -493,15 +502,11 @@ class _Run:
         size = self.fitted.cells * BYTES_PER_CELL / MEGABYTE
         return max(whole * math.sqrt(max(spent, 0.0)), 1.5 * size if size < whole / 2 else size)
 
-    def fitting(self, limit: float, most: int) -> list[int]:
-        """Return the numbers of the candidates of at most so many attributes within `limit`."""
+    def fitting(self, limit: float, numbers: Sequence[int]) -> list[int]:
+        """Return those candidates, by their numbers, whose model is within `limit`."""
         with self.ctx.stage("filter"):
             within = set(self.filter.fitting(self.cliques, limit))
-        return [
-            number
-            for number in self.candidates.fitting
-            if number in within and len(self.closure[number]) <= most
-        ]
+        return [number for number in numbers if number in within]
 
     def gains(
         self, numbers: Sequence[int], weights: Sequence[np.ndarray], sigma: float
@@ -517,7 +522,7 @@ class _Run:
                     clique = self._clique_of[mask]
                     number = number_of[clique]
                     gains[number] = expected_gain(
-                        answer * total,
+                        answer,
                         block[clique],
                         weights[number],
                         sigma,

@@ -56,7 +56,7 @@ def test_the_first_score_is_the_gain_over_the_prior_less_a_base_measure():
     sigma = math.sqrt(1 / (4 * asked["rho"]))
     # Four single attributes and six pairs count alike.
     expected = [
-        expected_gain(prior.marginal(q), table(300, 1).marginal(q), weights, sigma, 300)
+        expected_gain(prior.marginal(q) / 300, table(300, 1).marginal(q), weights, sigma, 300)
         - scale * math.log(4 if len(q) == 1 else 6)
         for q, weights in zip(closure, margins.weights, strict=True)
     ]
@@ -215,6 +215,21 @@ def test_no_candidate_is_heavier_than_the_sensitivity_says(seed):
         assert 0.0 < heaviest == weights.heaviest
         clique = candidates.closure[rng.integers(len(candidates.closure))]
         candidates.note(clique, 10.0 ** rng.uniform(0, 2))
+
+
+@pytest.mark.parametrize(
+    ("records", "largest"), [(1_000, 600), (2_001, 60_000), (4_001, 120_000), (0.001, 120_000)]
+)
+def test_a_marginal_whose_noise_hides_all_is_no_candidate(records, largest):
+    """Noise of 10 in each of its cells is more than 300 times the records; if in all, all stay."""
+    domain = Domain.from_sizes({"a": 2, "b": 300, "c": 200})
+    candidates = module._Candidates(domain, Workload.all_k_way(domain, 3), 40.0)
+
+    found = candidates.weighed(0.0025, records, Neighbours())
+
+    sizes = [domain.size(candidates.closure[number]) for number in found.numbers]
+    assert max(sizes) == (largest if found.most == 3 else 300)
+    assert found.heaviest == max(found.of[number].sum() for number in found.numbers)
 
 
 def test_choosing_nothing_ends_the_run_and_leaves_the_rest():

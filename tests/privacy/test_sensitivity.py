@@ -300,7 +300,9 @@ def gain_scores(exponents, weights):
         def scores(joint):
             return np.array(
                 [
-                    expected_gain(model[c], marginal(joint, c), counted[c], sigma, RECORDS)
+                    expected_gain(
+                        model[c] / RECORDS, marginal(joint, c), counted[c], sigma, RECORDS
+                    )
                     for c in CLIQUES
                 ]
             )

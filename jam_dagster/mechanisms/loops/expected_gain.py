@@ -37,6 +37,9 @@ FAR = 10.0
 LARGEST_COMPILED = 16
 """Most attributes of a candidate in kernels.c."""
 
+AT_A_TIME = 8192
+"""Cells of a candidate that kernels.c looks at at a time, if that is more than a slice of it."""
+
 ONE_WAY = 0.05
 """The part that counts of a larger candidate's gain for its single attributes: one that is
 wrong is better measured alone, and these parts make up most of the sensitivity."""
@@ -130,18 +133,21 @@ def expected_gain(
 ) -> float:
     """Return by how much the measurement of a candidate brings its margins closer, in counts.
 
-    In each cell the derivative by d is within f and 1 in size, so a record moves the score by
-    as much as it moves ``sum_t N_t`` marginals (`Neighbours.gain_score`).
+    `model` is its marginal in the model, as fractions, `counts` that of the private table. In each
+    cell the derivative by d is within f and 1 in size, so a record moves the score by as much as it
+    moves ``sum_t N_t`` marginals (`Neighbours.gain_score`).
     """
     loaded = library()
     if loaded is None or compiled is False or model.ndim > LARGEST_COMPILED:
-        return _gain_in_numpy(model, counts, weights, sigma, records, strengths)
+        return _gain_in_numpy(model * records, counts, weights, sigma, records, strengths)
     model = np.ascontiguousarray(model, dtype=np.float64)
-    counts = np.ascontiguousarray(counts, dtype=np.float64)
-    cells = math.prod(size + 1 for size in model.shape) - 1
-    space = np.empty(4 * cells + 3 * len(weights))
+    counts = np.ascontiguousarray(counts, dtype=np.int32 if counts.dtype == np.int32 else np.int64)
+    held = int(np.count_nonzero(counts))
+    margins = math.prod(size + 1 for size in model.shape) - 1 - model.size
+    block = min(model.size, model.size // model.shape[0] + AT_A_TIME)
+    space = np.empty(6 * margins + 5 * block + 2 * held + 3 * len(weights))
     gain: float = loaded.jam_expected_gain(
-        *(model.ctypes.data, counts.ctypes.data, model.ndim),
+        *(model.ctypes.data, counts.ctypes.data, counts.itemsize, held, model.ndim),
         *((ctypes.c_int64 * model.ndim)(*model.shape), weights.ctypes.data),
         *(strengths.ctypes.data, len(strengths), sigma**2, records, space.ctypes.data),
     )

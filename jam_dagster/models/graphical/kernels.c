@@ -21,7 +21,7 @@
 #endif
 
 /* Raised with every change of what kernels.py hands over: an old library is then left alone. */
-int64_t jam_version(void) { return 5; }
+int64_t jam_version(void) { return 6; }
 
 enum { READ = 0, SCALE = 1, ASSIGN = 2, RATIO = 3 };
 
@@ -441,11 +441,14 @@ int64_t jam_swap_rows(
     return swaps;
 }
 
-/* A candidate of TILT: its marginal in the model and in the private table, contiguous. `weights`
- * has one number for each set of its axes, by the bits of the set, the first axis the lowest bit. */
+/* A candidate of TILT: its marginal in the model, as fractions, and in the private table, both
+ * contiguous; counts have 4 or 8 bytes, and `nonzero` of them are not zero. `weights` has one number
+ * for each set of its axes, by the bits of the set, the first axis the lowest bit. */
 typedef struct {
     const double *model;
-    const double *counts;
+    const char *counts;
+    int64_t bytes;
+    int64_t nonzero;
     int64_t axes;
     const int64_t *sizes;
     const double *weights;
@@ -457,27 +460,26 @@ typedef struct {
     double gain;
 } candidate;
 
-/* to[outer, inner] = sum over n of from[outer, n, inner]. */
-static inline void sum_axis(
+/* to[outer, inner] += sum over n of from[outer, n, inner]. */
+static inline __attribute__((always_inline)) void add_axis(
     double *restrict to, const double *restrict from, int64_t outer, int64_t n, int64_t inner
 ) {
     if (inner == 1) {
-        for (int64_t o = 0; o < outer; o++) to[o] = sum_row(from + o * n, n);
+        for (int64_t o = 0; o < outer; o++) to[o] += sum_row(from + o * n, n);
         return;
     }
-    for (int64_t o = 0; o < outer; o++, to += inner) {
-        memcpy(to, from, (size_t)inner * sizeof(double));
-        from += inner;
-        for (int64_t i = 1; i < n; i++, from += inner) add_row(to, from, inner);
-    }
+    for (int64_t o = 0; o < outer; o++, to += inner)
+        for (int64_t i = 0; i < n; i++, from += inner) add_row(to, from, inner);
 }
 
 #define TWO_OVER_PI 0.63661977236758134308
 
-/* The sum over cells of |deviation| - sqrt(((1 - f) deviation)^2 + (2 / pi) noise), f = part / whole. */
+/* The sum over cells of |deviation| - sqrt(((1 - f) deviation)^2 + (2 / pi) noise), where 1 - f is
+ * ridge * let_through / whole: m f is m - ridge f in each cell that was summed. */
 static inline double improved(
-    const double *restrict deviation, const double *restrict part, const double *restrict whole,
-    const double *restrict noise, double variance, int64_t n
+    const double *restrict deviation, const double *restrict let_through,
+    const double *restrict whole, const double *restrict noise, double ridge, double variance,
+    int64_t n
 ) {
     double sums[8] = {0};
     const double scale = TWO_OVER_PI * variance;
@@ -486,7 +488,7 @@ static inline double improved(
         const int64_t more = n - j < 8 ? n - j : 8;
         for (int64_t k = 0; k < more; k++) {
             const double size = whole[j + k], d = deviation[j + k];
-            const double left = size > 0.0 ? d * (1.0 - part[j + k] / size) : d;
+            const double left = size > 0.0 ? d * (ridge * let_through[j + k] / size) : d;
             cell[k] = fabs(d) - sqrt(left * left + scale * noise[j + k]);
         }
         for (int64_t k = 0; k < more; k++) sums[k] += cell[k];
@@ -497,6 +499,59 @@ static inline double improved(
 /* No candidate has more axes. */
 #define MOST_AXES 16
 
+/* About so many cells of a candidate are looked at at a time: with what is made of them they fit the
+ * cache. Strengths are taken in pairs, whose ratios take one division. */
+#define AT_A_TIME 8192
+#define PAIR 2
+
+/* The part of the score that depends on the cells that hold records, for one strength: what the term
+ * of a cell of m expected and x counted records is more than that of an empty one. An empty cell has
+ * |m| - sqrt(m^2 ridge^2 + scale m^2) / (m + ridge), which is m - f sqrt(ridge^2 + scale). */
+static inline __attribute__((always_inline)) double of_held(
+    const double *restrict expected, const double *restrict counted, int64_t n, double ridge,
+    double scale
+) {
+    double sums[8] = {0};
+    const double empty = sqrt(ridge * ridge + scale);
+    for (int64_t j = 0; j < n; j += 8) {
+        double cell[8];
+        const int64_t more = n - j < 8 ? n - j : 8;
+        for (int64_t k = 0; k < more; k++) {
+            const double m = expected[j + k], d = counted[j + k] - m, left = d * ridge;
+            const double error = sqrt(left * left + scale * m * m) - m * empty;
+            cell[k] = fabs(d) - m - error / (m + ridge);
+        }
+        for (int64_t k = 0; k < more; k++) sums[k] += cell[k];
+    }
+    return ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
+}
+
+/* Takes the counts of some cells as numbers, and notes those that are not zero, with what the model
+ * expects there. Returns how many have been noted. */
+static inline __attribute__((always_inline)) int64_t take_counts(
+    double *restrict to, const char *counts, int64_t bytes, int64_t at, int64_t n,
+    const double *restrict model, double *restrict expected, double *restrict counted, int64_t held
+) {
+    const int32_t *narrow = (const int32_t *)counts + at;
+    const int64_t *wide = (const int64_t *)counts + at;
+    if (bytes == 8)
+        for (int64_t j = 0; j < n; j++) to[j] = (double)wide[j];
+    else
+        for (int64_t j = 0; j < n; j++) to[j] = narrow[j];
+    for (int64_t j = 0; j < n; j += 8) {
+        const int64_t more = n - j < 8 ? n - j : 8;
+        double any = 0.0;
+        for (int64_t k = 0; k < more; k++) any += to[j + k];
+        if (any == 0.0) continue;
+        for (int64_t k = j; k < j + more; k++)
+            if (to[k] != 0.0) {
+                expected[held] = model[k];
+                counted[held++] = to[k];
+            }
+    }
+    return held;
+}
+
 WIDEST static void expected_gain(candidate *of) {
     const int64_t axes = of->axes, sets = (int64_t)1 << axes, whole = sets - 1;
     int64_t *cells = (int64_t *)of->space, *start = cells + sets, *from = start + sets;
@@ -506,7 +561,7 @@ WIDEST static void expected_gain(candidate *of) {
         for (int64_t a = 0; a < axes; a++)
             if (s >> a & 1) cells[s] *= of->sizes[a];
         start[s] = total;
-        total += cells[s];
+        if (s != whole) total += cells[s];
     }
     /* Each set is summed from the smallest that has one axis more; -1 where nobody asks for it. */
     for (int64_t s = 1; s < sets; s++) {
@@ -522,58 +577,115 @@ WIDEST static void expected_gain(candidate *of) {
     for (int64_t s = 0; s < sets; s++) wanted[s] = of->weights[s] > 0.0;
     for (int64_t s = 1; s < whole; s++)
         if (wanted[s]) wanted[from[s]] = 1;
+
+    /* The candidate is divided along its first axis. */
+    const int64_t n = cells[whole], slice = n / of->sizes[0];
+    const int64_t slices = slice >= AT_A_TIME ? 1 : AT_A_TIME / slice;
+    const int64_t block = (slices < of->sizes[0] ? slices : of->sizes[0]) * slice;
     double *deviation = of->space + 3 * sets, *model = deviation + total;
-    double *noise = model + total, *part = noise + total;
-    const int64_t n = cells[whole], at = start[whole];
-    memcpy(model + at, of->model, (size_t)n * sizeof(double));
-    for (int64_t j = 0; j < n; j++) deviation[at + j] = of->counts[j] - of->model[j];
+    double *noise[PAIR], *through[PAIR], *squares[PAIR], *parts[PAIR];
+    double *next = model + total;
+    for (int64_t p = 0; p < PAIR; p++, next += 2 * total) noise[p] = next, through[p] = next + total;
+    double *here = next;
+    next += block;
+    for (int64_t p = 0; p < PAIR; p++, next += 2 * block) squares[p] = next, parts[p] = next + block;
+    double *expected = next, *counted = expected + of->nonzero;
+    const double scale = TWO_OVER_PI * of->variance;
+    double all = 0.0;
+    int64_t held = 0;
 
     of->gain = -INFINITY;
-    for (int64_t k = -1; k < of->strength_count; k++) {
+    for (int64_t k = -PAIR; k < of->strength_count; k += PAIR) {
+        const int last = k + 1 >= of->strength_count;
+        double ridges[PAIR] = {0}, sums[PAIR] = {0};
+        for (int64_t p = 0; k >= 0 && p < PAIR; p++)
+            ridges[p] = of->strengths[last ? k : k + p] * of->variance / of->records;
+        /* First the sums of the counts and the model, then for each strength those of f^2 and f. */
+        double *to[2 * PAIR] = {deviation, model}, *blocks[2 * PAIR] = {squares[0], here};
+        int64_t tables = 2;
         if (k >= 0) {
-            const double ridge = of->strengths[k] * of->variance / of->records;
-            const double *m = of->model;
-            for (int64_t j = 0; j < n; j++) {
-                const double f = m[j] / (m[j] + ridge);
-                noise[at + j] = f * f;
-                part[at + j] = m[j] * f;
+            tables = last ? 2 : 2 * PAIR;
+            for (int64_t p = 0; p < PAIR; p++) {
+                to[2 * p] = noise[p], to[2 * p + 1] = through[p];
+                blocks[2 * p] = squares[p], blocks[2 * p + 1] = parts[p];
+            }
+        }
+        for (int64_t t = 0; t < tables; t++) memset(to[t], 0, (size_t)total * sizeof(double));
+        for (int64_t at = 0; at < n; at += block) {
+            const int64_t more = n - at < block ? n - at : block;
+            const double *fractions = of->model + at;
+            for (int64_t j = 0; j < more; j++) here[j] = of->records * fractions[j];
+            if (k < 0) {
+                held = take_counts(squares[0], of->counts, of->bytes, at, more, here, expected,
+                                   counted, held);
+                all += sum_row(here, more);
+            } else {
+                const double one = ridges[0], other = ridges[1];
+                double *restrict f0 = parts[0], *restrict s0 = squares[0];
+                double *restrict f1 = parts[1], *restrict s1 = squares[1];
+                for (int64_t j = 0; j < more; j++) {
+                    const double m = here[j], a = m + one, b = m + other, share = m / (a * b);
+                    const double f = share * b, g = share * a;
+                    f0[j] = f, s0[j] = f * f, f1[j] = g, s1[j] = g * g;
+                }
+                for (int64_t p = 0; p < PAIR; p++) sums[p] += sum_row(parts[p], more);
+            }
+            for (int64_t a = 0; a < axes && axes > 1; a++) {
+                const int64_t s = whole & ~((int64_t)1 << a);
+                if (!wanted[s]) continue;
+                int64_t outer = more / slice, inner = 1;
+                for (int64_t b = 1; b < a; b++) outer *= of->sizes[b];
+                for (int64_t b = a + 1; b < axes; b++) inner *= of->sizes[b];
+                for (int64_t t = 0; t < tables; t++)
+                    if (a == 0)
+                        add_axis(to[t] + start[s], blocks[t], 1, outer, inner);
+                    else
+                        add_axis(to[t] + start[s] + at / of->sizes[a], blocks[t], outer,
+                                 of->sizes[a], inner);
             }
         }
         for (int64_t s = whole - 1; s > 0; s--) {
-            if (!wanted[s]) continue;
-            const int64_t larger = from[s], more = larger & ~s;
+            if (!wanted[s] || from[s] == whole) continue;
+            const int64_t larger = from[s], lost = larger & ~s;
             int64_t outer = 1, size = 1, inner = 1;
             for (int64_t a = 0; a < axes; a++) {
                 const int64_t bit = (int64_t)1 << a;
-                if (bit == more) size = of->sizes[a];
-                else if (larger & bit && bit < more) outer *= of->sizes[a];
+                if (bit == lost) size = of->sizes[a];
+                else if (larger & bit && bit < lost) outer *= of->sizes[a];
                 else if (larger & bit) inner *= of->sizes[a];
             }
-            double *pairs[2] = {k < 0 ? deviation : noise, k < 0 ? model : part};
-            for (int64_t p = 0; p < 2; p++)
-                sum_axis(pairs[p] + start[s], pairs[p] + start[larger], outer, size, inner);
+            for (int64_t t = 0; t < tables; t++)
+                add_axis(to[t] + start[s], to[t] + start[larger], outer, size, inner);
         }
-        if (k < 0) continue;
-        double gain = 0.0;
-        for (int64_t s = 1; s < sets; s++)
-            if (of->weights[s] > 0.0)
-                gain += of->weights[s]
-                    * improved(deviation + start[s], part + start[s], model + start[s],
-                               noise + start[s], of->variance, cells[s]);
-        if (gain > of->gain) of->gain = gain;
+        if (k < 0) {
+            for (int64_t j = 0; j < total; j++) deviation[j] -= model[j];
+            continue;
+        }
+        for (int64_t p = 0; p < (last ? 1 : PAIR); p++) {
+            double gain = 0.0;
+            if (of->weights[whole] > 0.0)
+                gain += of->weights[whole]
+                    * (all - sums[p] * sqrt(ridges[p] * ridges[p] + scale)
+                       + of_held(expected, counted, held, ridges[p], scale));
+            for (int64_t s = 1; s < whole; s++)
+                if (of->weights[s] > 0.0)
+                    gain += of->weights[s]
+                        * improved(deviation + start[s], through[p] + start[s], model + start[s],
+                                   noise[p] + start[s], ridges[p], of->variance, cells[s]);
+            if (gain > of->gain) of->gain = gain;
+        }
     }
 }
 
 static void expected_gain_part(void *of) { expected_gain(of); }
 
 double jam_expected_gain(
-    const double *model, const double *counts, int64_t axes, const int64_t *sizes,
-    const double *weights, const double *strengths, int64_t strength_count,
+    const double *model, const char *counts, int64_t bytes, int64_t nonzero, int64_t axes,
+    const int64_t *sizes, const double *weights, const double *strengths, int64_t strength_count,
     double variance, double records, double *space
 ) {
-    candidate one = {
-        model, counts, axes, sizes, weights, strengths, strength_count, variance, records, space, 0.0
-    };
+    candidate one = {model, counts, bytes, nonzero, axes, sizes, weights, strengths,
+                     strength_count, variance, records, space, 0.0};
     run_task(&(task){expected_gain_part, &one});
     return one.gain;
 }

@@ -27,7 +27,7 @@ Axes = tuple[int, ...]
 MOST = 32
 """Most axes, sources or targets of an operation, as in kernels.c."""
 
-VERSION = 5
+VERSION = 6
 """Version of the interface between this module and kernels.c."""
 
 BLOCK = 8
@@ -128,7 +128,7 @@ def _declared(loaded: ctypes.CDLL) -> ctypes.CDLL:
     ]
     loaded.jam_swap_rows.restype = number
     loaded.jam_expected_gain.argtypes = [
-        *(pointer, pointer, number, pointer),
+        *(pointer, pointer, number, number, number, pointer),
         *(pointer, pointer, number),
         *(ctypes.c_double, ctypes.c_double, pointer),
     ]
