@@ -555,6 +555,27 @@ class SpecificationKeys(_Keys):
     )
 
 
+class OpOptions(Section):
+    """How Dagster runs the steps of a release, in the form of its `OpSpec`."""
+
+    path: ClassVar[str] = "op"
+
+    tags: dict[str, Any] = Field(
+        default={},
+        description="tags of every step, which an executor reads that starts one in a place of its"
+        " own",
+        examples=[
+            {"dagster-k8s/config": {"container_config": {"resources": {"limits": {"cpu": "2"}}}}}
+        ],
+    )
+    pool: str | None = Field(
+        default=None,
+        min_length=1,
+        description="pool of the step that draws, in place of `jam/` with the dataset's name",
+        examples=["heavy"],
+    )
+
+
 class GraphOptions(Section):
     """The keys that concern Dagster alone."""
 
@@ -597,6 +618,14 @@ class GraphOptions(Section):
     )
     tags: dict[str, str] = Field(
         default={}, description="tags of every asset", examples=[{"domain": "census"}]
+    )
+    op: OpOptions = Field(default=OpOptions(), description="how Dagster runs the steps")
+    run_tags: dict[str, Any] = Field(
+        default={},
+        description="tags of the job's runs, such as memory and CPU of a run's pod",
+        examples=[
+            {"dagster-k8s/config": {"container_config": {"resources": {"limits": {"cpu": "2"}}}}}
+        ],
     )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
+from jam_dagster.errors import SpecificationError
 from jam_dagster.keys import DAGSTER_KEYS, GraphOptions
 from jam_dagster.pipeline.assets.assessment import assessment_assets
 from jam_dagster.pipeline.assets.asset_options import previous_asset
@@ -242,14 +243,19 @@ def build_release_job(
     assets
         What `build_release_assets` returned.
     **options
-        The ``executor``, as in a release's file.
+        The ``executor`` and the ``run_tags``, as in a release's file.
 
     Raises
     ------
     SpecificationError
         If an option is unknown or out of range.
     """
-    executor = GraphOptions(**options).executor
+    given = GraphOptions(**options)
+    executor = given.executor
+    # A run that is started again may count as an attempt, so a person starts it.
+    own = {RELEASE_TAG: spec.release, MAX_RETRIES_TAG: "0"}
+    if taken := sorted(own.keys() & given.run_tags.keys()):
+        raise SpecificationError(f"run_tags: the release sets the tag {taken[0]!r}: remove it.")
     description = f"Makes and checks the synthetic release {spec.release}."
     if spec.partitions is not None:
         description += f" {ReleaseGraph(spec).price_of_partitions}"
@@ -259,8 +265,7 @@ def build_release_job(
             *(one for one in assets if isinstance(one, dg.AssetsDefinition))
         ),
         description=description,
-        # A run that is started again may count as an attempt, so a person starts it.
-        tags={RELEASE_TAG: spec.release, MAX_RETRIES_TAG: "0"},
+        tags={**given.run_tags, **own},
         executor_def=_ONE_PROCESS if executor == "in_process" else None,
     )
 

@@ -18,6 +18,7 @@ from jam_dagster.keys import (
     Executor,
     GraphOptions,
     Misfit,
+    OpOptions,
     PrivacySpec,
     ReleaseKeys,
     SamplingSpec,
@@ -46,8 +47,9 @@ if TYPE_CHECKING:
     WorkloadSection: TypeAlias = WorkloadSpec
     Evaluation: TypeAlias = EvaluationSpec
     Sampling: TypeAlias = SamplingSpec
+    Op: TypeAlias = OpOptions
 else:
-    Privacy = WorkloadSection = Evaluation = Sampling = object
+    Privacy = WorkloadSection = Evaluation = Sampling = Op = object
 
 
 @scaffold_with(SyntheticReleaseScaffolder)
@@ -104,6 +106,10 @@ class SyntheticRelease(dg.Component, Configured):
     group: str | None = None
     owners: list[str] = field(default_factory=list)
     tags: dict[str, str] = field(default_factory=dict)
+    op: Annotated[Op, section(OpOptions)] = field(default_factory=OpOptions)
+    run_tags: Annotated[
+        dict[str, Any], dg.Resolver(as_written, model_field_type=dict[str, Any])
+    ] = field(default_factory=dict)
     translation: Annotated[
         TranslationFn[dg.AssetSpec] | None, TranslationFnResolver[dg.AssetSpec](lambda spec: {})
     ] = None

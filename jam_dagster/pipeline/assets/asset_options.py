@@ -65,6 +65,7 @@ def release_asset(
         deps=list(deps),
         required_resource_keys=set(resources),
         config_schema=NO_CONFIG,
+        op_tags=dict(graph.options.op.tags),
         check_specs=list(check_specs),
     )
     return lambda compute: decorate(failing_by_a_sentence(compute))
@@ -95,7 +96,8 @@ def private_step(
         # A job's retry policy would run the step again, and a step that spends must decide by
         # itself what it does again.
         retry_policy=dg.RetryPolicy(max_retries=0),
-        pool=pool_of(graph.spec.dataset),
+        op_tags=dict(graph.options.op.tags),
+        pool=graph.options.op.pool or pool_of(graph.spec.dataset),
     )
     return lambda compute: decorate(failing_by_a_sentence(compute))
 

@@ -1,5 +1,6 @@
 """When a release runs: pools, freshness, and automation that would spend unasked."""
 
+import json
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -97,6 +98,35 @@ def test_steps_that_spend_share_their_datasets_pool_and_are_never_retried(bench:
     assert spend[0].op.retry_policy.max_retries == 0
     # The others repeat what they did, for nothing: a job's policy may do that.
     assert not any(one.op.pool or one.op.retry_policy for one in steps if one not in spend)
+
+
+POD = {"container_config": {"resources": {"limits": {"memory": "4Gi"}}}}
+
+
+def test_steps_and_runs_have_the_tags_and_the_pool_that_a_file_gives_them(bench: Bench) -> None:
+    given = {"op": {"tags": {"dagster-k8s/config": POD}, "pool": "heavy"}}
+    definitions = bench.definitions(**given, run_tags={"dagster-k8s/config": POD, "team": "a"})
+    job = definitions.resolve_job_def("people_release")
+    assert job.tags["team"] == "a"
+    assert json.loads(job.tags["dagster-k8s/config"]) == POD
+    assert job.tags["dagster/max_retries"] == "0"
+    steps = [one for one in definitions.assets or () if isinstance(one, dg.AssetsDefinition)]
+    assert all(json.loads(one.op.tags["dagster-k8s/config"]) == POD for one in steps)
+    assert {one.op.pool for one in steps} == {None, "heavy"}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"run_tags": {"dagster/max_retries": "3"}}, "the release sets the tag"),
+        ({"run_tags": {"jam/release": "other"}}, "the release sets the tag"),
+        ({"op": {"name": "mine"}}, "name"),
+        ({"op": {"pool": ""}}, "pool"),
+    ],
+)
+def test_tags_and_pools_that_cannot_be(bench: Bench, given: dict[str, Any], said: str) -> None:
+    with pytest.raises(SpecificationError, match=said):
+        bench.definitions(**given)
 
 
 @pytest.mark.slow
