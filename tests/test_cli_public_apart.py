@@ -9,6 +9,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from jam_dagster.errors import PrivateValuesError
+from jam_dagster.privacy import Ledger
 from tests.cli_bench import NOISY, RELEASE, Run, definition, synthesize, without
 from tests.tiers import slow
 
@@ -38,6 +40,26 @@ def test_synthesize(run: Run, spelling: str) -> None:
     assert "is the private table" in result.stderr
     assert ledger() == granted
     assert not Path("out").exists()
+
+
+def test_a_copy_is_an_attempt_that_tells_nothing(run: Run) -> None:
+    Path("copy.csv").write_bytes(Path("priv.csv").read_bytes())
+    given = without(synthesize(*RELEASE, *NOISY), "--public")
+    refused = run(*given, "--public", "copy.csv")
+    assert refused.exit_code != 0
+    # The sentence of any value that does not fit, once the opening was journalled.
+    assert str(PrivateValuesError()) in refused.stderr
+    assert "copy" not in refused.stderr
+    (attempt,) = Ledger("ledger.db").open_attempts("people")
+    assert attempt.kind == "attempted"
+    assert Ledger("ledger.db").balance("people").spent == 0
+    (reason,) = Path().rglob("failures/*.txt")
+    assert "copy.csv) is a copy of the private table" in reason.read_text()
+    # Of a copy in which one byte differs nobody knows.
+    whole = Path("priv.csv").read_text().rstrip()
+    Path("copy.csv").write_text(f"{whole[:-1]}{1 - int(whole[-1])}\n")
+    near = run(*given, "--public", "copy.csv")
+    assert near.exit_code == 0, near.output
 
 
 @pytest.mark.slow

@@ -51,6 +51,7 @@ from jam_dagster.tables.codes.spreadsheet import check_cells
 from jam_dagster.tables.domain.bought import LEVELS, Draw, PaidCounts
 from jam_dagster.tables.domain.text_dtype import SYNTHETIC
 from jam_dagster.tables.sources.public import encoded_tables, over_bought
+from jam_dagster.tables.sources.public_apart import check_no_copy
 from jam_dagster.tables.sources.table_file import ChunkFormat, TableFile
 
 if TYPE_CHECKING:
@@ -258,6 +259,10 @@ class Engine:
                 # Only exact errors are left, which are not charged, so the shares are closed first.
                 self._close()
             with self.opened("making the release"):
+                if self.spec.exact and self.spec.reads_values:
+                    # A guess at the private table gets the answer of a value that does not fit.
+                    with private_values():
+                        check_no_copy(self.spec.private, self.spec.public)
                 with stage("encode"):
                     domain = self.bought(public) if ended is None else ended.model.domain
                     private = self.private_side(domain)

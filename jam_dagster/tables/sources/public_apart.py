@@ -25,6 +25,7 @@ from jam_dagster.tables.sources.spark import SparkSource
 from jam_dagster.tables.sources.sql import SqlSource
 
 _DATABASES = (DuckDbSource, SqlSource)
+_BLOCK = 1 << 20
 _REMEDY = "name a table that is public, or leave the public table out"
 
 
@@ -76,6 +77,52 @@ def check_apart(private: Source, public: Source | PublicSources | None) -> None:
                 f" {private.describe()}, or shares records with it. Nothing was opened and nothing"
                 f" charged: {_REMEDY}."
             )
+
+
+def check_no_copy(private: Source, public: Source | PublicSources | None) -> None:
+    """Raise if a public table is a copy of the private one: the same bytes, or equal frames.
+
+    It reads both, and whether it raises is an answer about values. So it runs within an opening of
+    the private table that is journalled, and its error stays within that. A copy in which one byte
+    differs is not noticed.
+    """
+    for name, one in _each_table(public):
+        if any(_is_copy(whole(mine), whole(one)) for mine in private.parts):
+            raise InputError(f"{_called(name)} ({one.describe()}) is a copy of the private table.")
+
+
+def _is_copy(private: Source, public: Source) -> bool:
+    if isinstance(private, FrameSource) and isinstance(public, FrameSource):
+        ours, theirs = private.table, public.table
+        return type(ours) is type(theirs) and hasattr(ours, "equals") and bool(ours.equals(theirs))
+    ours, theirs = _files_of(private), _files_of(public)
+    sizes: dict[int, list[Path]] = {}
+    for file in theirs:
+        sizes.setdefault(file.stat().st_size, []).append(file)
+    return bool(ours) and all(
+        any(_same_bytes(file, other) for other in sizes.get(file.stat().st_size, ()))
+        for file in ours
+    )
+
+
+def _files_of(source: Source) -> list[Path]:
+    """Return the local files that a source reads."""
+    place = path_of(source)
+    place = None if place is None else place_of(place)
+    if place is None or "://" in place:
+        return []
+    found = Path(place)
+    if found.is_dir():
+        return [file for file in sorted(found.rglob("*")) if file.is_file()]
+    return [found] if found.is_file() else []
+
+
+def _same_bytes(one: Path, other: Path) -> bool:
+    with one.open("rb") as ours, other.open("rb") as theirs:
+        while block := ours.read(_BLOCK):
+            if block != theirs.read(_BLOCK):
+                return False
+        return not theirs.read(1)
 
 
 def check_outside(public: Source | PublicSources | None, roots: Iterable[str], what: str) -> None:

@@ -10,17 +10,20 @@ import pandas as pd
 import pytest
 
 from jam_dagster.errors import InputError, SpecificationError
-from jam_dagster.tables import PublicSources, source_from_config
+from jam_dagster.tables import CsvSource, ParquetSource, PublicSources, Source, source_from_config
+from jam_dagster.tables.sources.frame import FrameSource
 from jam_dagster.tables.sources.identity import place_of
 from jam_dagster.tables.sources.public_apart import (
     check_apart,
     check_headers,
+    check_no_copy,
     check_no_people,
     check_outside,
     restricted_folders,
     same_rows,
     snapshot_of,
 )
+from jam_dagster.tables.sources.shifted import ShiftedSource
 
 
 @pytest.fixture
@@ -146,6 +149,39 @@ def test_a_snapshot_of_the_private_table(
     folder: Path, private: str, public: str, found: str | None
 ) -> None:
     assert snapshot_of(source(private), source(public)) == found
+
+
+def test_a_copy_of_the_private_table_is_known_by_its_bytes(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"a": range(5000), "b": "x"})
+    for name in ("people.csv", "copy.csv"):
+        frame.to_csv(tmp_path / name, index=False)
+    frame.assign(b=["y", *["x"] * 4999]).to_csv(tmp_path / "near.csv", index=False)
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        for part in (0, 1):
+            frame[part::2].to_parquet(tmp_path / name / f"{part + len(name)}.parquet")
+    frame.to_parquet(tmp_path / "two" / "more.parquet")
+    people, two = CsvSource(str(tmp_path / "people.csv")), ParquetSource(str(tmp_path / "two"))
+
+    def is_copy(private: Source, public: Any) -> bool:
+        try:
+            check_no_copy(private, public)
+        except InputError:
+            return True
+        return False
+
+    copy, near = (CsvSource(str(tmp_path / name)) for name in ("copy.csv", "near.csv"))
+    assert is_copy(people, copy)
+    assert not is_copy(people, near)
+    assert is_copy(people, PublicSources({"a": near, "b": copy}))
+    assert is_copy(people, ShiftedSource(copy, "1 week"))
+    # A part of it is not all of it, and a larger one holds all.
+    assert is_copy(ParquetSource(str(tmp_path / "one")), two)
+    assert not is_copy(two, ParquetSource(str(tmp_path / "one")))
+    assert is_copy(FrameSource(frame, "people"), FrameSource(frame.copy(), "public"))
+    assert not is_copy(FrameSource(frame, "people"), FrameSource(frame.assign(b="y"), "public"))
+    assert not is_copy(people, CsvSource(str(tmp_path / "missing.csv")))
+    assert not is_copy(people, None)
 
 
 def test_a_place_of_private_files(folder: Path) -> None:
