@@ -4,9 +4,11 @@
     python -m benchmarks.rules cost
     python -m benchmarks.rules invented
     python -m benchmarks.rules release --out made/after
+    python -m benchmarks.rules release --out made/before --plain --tables births
     python -m benchmarks.rules kept --before made/before --after made/after
     python -m benchmarks.rules within
     python -m benchmarks.rules careers
+    python -m benchmarks.rules totals
 
 `cost` drafts tables of 10,000 rows whose columns are unrelated, half of them numbers, and prints
 CPU-seconds by the number of columns. `invented` drafts 20 copies of each table in which every
@@ -14,9 +16,10 @@ column is shuffled by itself, and 20 samples of 300 rows. Of a shuffled copy any
 columns is invented; of a sample, one that the whole table breaks, and is not drafted from it.
 
 `release` makes releases at epsilon 1 of tables of which a fifth is public, by the version that is
-installed; run it with an earlier one, too. `kept` says in how many percent of the private, public
-and both synthetic rows each rule holds that a draft finds now. It compares errors: the mean total
-variation distance of all pairs of columns, in the cells of a domain that models every column.
+installed; run it with an earlier one, too, or without any rule (`--plain`). `kept` says in how many
+percent of the private, public and both synthetic rows each rule holds that a draft finds now. It
+compares errors: the mean total variation distance of all pairs of columns, in the cells of a domain
+that models every column.
 """
 
 from __future__ import annotations
@@ -89,6 +92,29 @@ def invoices(seed: int = 0, rows: int = ROWS) -> pd.DataFrame:
     )
 
 
+def births(seed: int = 0, rows: int = ROWS) -> pd.DataFrame:
+    """Return births as a textbook has them: a square, a logarithm, a sum with gaps, five shares."""
+    rng = np.random.default_rng(seed)
+    income = np.round(np.exp(rng.normal(3.2, 0.6, rows)), 1)
+    weight = np.rint(rng.normal(115, 18, rows) + 3 * np.log(income)).clip(40, 220)
+    adults = pd.Series(rng.integers(1, 5, rows)).astype("Int64")
+    minors = pd.Series(rng.integers(0, 6, rows)).astype("Int64")
+    adults, minors = (one.mask(rng.random(rows) < 0.05) for one in (adults, minors))
+    shares = rng.multinomial(100, [0.35, 0.25, 0.2, 0.12, 0.08], rows)
+    return pd.DataFrame(
+        {
+            "income": income,
+            "income_sq": np.round(income**2, 2),
+            "weight": weight.astype(int),
+            "log_weight": np.round(np.log(weight), 6),
+            "adults": adults,
+            "minors": minors,
+            "persons": adults + minors,
+            **{f"r{place}": shares[:, place - 1] for place in range(1, 6)},
+        }
+    )
+
+
 def _euros(number: float) -> str:
     return f"{number:,.2f} €".replace(",", " ").replace(".", ",")
 
@@ -107,6 +133,7 @@ def tables() -> dict[str, pd.DataFrame]:
         "flights": flights.sample(ROWS, random_state=0),
         "marriages": fair.load_pandas().data,
         "visits": randhie.load_pandas().data,
+        "births": births(),
     }
 
 
@@ -144,6 +171,16 @@ def orders(seed: int = 0, number: int = 4500) -> Tables:
     )
     names = np.array(["north", "south", "east", "west"])[region]
     return pd.DataFrame({"order_id": range(number), "region": names, "made": made}), lines
+
+
+def priced(seed: int = 0, number: int = 4500) -> Tables:
+    """Return orders that have the sum of their lines, which cost more in some regions."""
+    roots, lines = orders(seed, number)
+    rng = np.random.default_rng([seed, 3])
+    dear = roots["region"].isin(["east", "west"]).to_numpy()[lines["order_id"]]
+    lines["price"] = np.round(np.exp(rng.normal(2.5 + 0.8 * dear, 0.4)), 2)
+    cents = np.rint(100 * lines["price"]).astype(int) * lines["pieces"]
+    return roots.assign(total=np.bincount(lines["order_id"], cents) / 100), lines
 
 
 def players(seed: int = 0, number: int = 4500) -> Tables:
@@ -228,6 +265,41 @@ def within() -> Iterator[Row]:
         yield from _means(name, rows)
 
 
+def totals() -> Iterator[Row]:
+    """Yield how a total of lines goes with them and with its region: modelled, and computed."""
+    link = Link("lines", "order_id", 10)
+    rows: dict[str, list[Row]] = {}
+    for seed in range(SEEDS):
+        private, public = halves(priced(), link, seed)
+        spoilt = public[0].assign(total=public[0]["total"] + 0.01 * (public[0].index < 50))
+        four = {"private": private, "public": public}
+        for name, known in (("modelled", spoilt), ("computed", public[0])):
+            domain = draft_with_children(
+                {"": roots_with_children(known, public[1], link)}, link
+            ).domain
+            given = (known, public[1])
+            four[name], _ = made_of(private, given, domain, Workload.all_k_way(domain, 2), seed)
+        for name, made in four.items():
+            rows.setdefault(name, []).append(_of_totals(*made))
+    for name, several in rows.items():
+        means = {one: round(float(np.mean([row[one] for row in several])), 3) for one in several[0]}
+        yield {"table": name, "seeds": SEEDS, **means}
+
+
+def _of_totals(roots: pd.DataFrame, lines: pd.DataFrame) -> Row:
+    ids, column = roots["order_id"], roots["total"].astype("float64")
+    amounts = (lines["price"] * lines["pieces"]).groupby(lines["order_id"]).sum()
+    number = lines.groupby("order_id").size().reindex(ids, fill_value=0).to_numpy()
+    found = amounts.reindex(ids, fill_value=0).to_numpy()
+    known = column.notna().to_numpy()
+    means = column.groupby(roots["region"]).transform("mean")
+    return {
+        "adds_up": 100.0 * (np.abs(column - found) < 0.005).mean(),
+        "lines": np.corrcoef(column[known], number[known])[0, 1],
+        "region": float(np.sqrt(means.var() / column.var())),
+    }
+
+
 def careers() -> Iterator[Row]:
     """Yield how like a player's seasons are: a pair of them, a third one, one after the other."""
     _, link = PAIRS["players"]
@@ -301,9 +373,11 @@ def costs() -> Iterator[Row]:
         yield {"columns": columns, "cpu_seconds": seconds, "rules": len(rules_of(draft))}
 
 
-def invented() -> Iterator[Row]:
+def invented(names: Sequence[str]) -> Iterator[Row]:
     """Yield how many rules are found in shuffled copies, and in samples that the table breaks."""
     for name, table in tables().items():
+        if name not in names:
+            continue
         table = table.reset_index(drop=True)
         known = {_columns(one) for one in rules_of(draft_table(table))}
         for kind in ("shuffled", "shuffled sample", "sample"):
@@ -337,7 +411,7 @@ def splits(table: pd.DataFrame, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
     return table[~public].reset_index(drop=True), table[public].reset_index(drop=True)
 
 
-def releases(out: Path, names: Sequence[str]) -> Iterator[Row]:
+def releases(out: Path, names: Sequence[str], *, plain: bool = False) -> Iterator[Row]:
     """Yield the CPU-seconds of releases, whose tables are written to a folder."""
     out.mkdir(parents=True, exist_ok=True)
     for name, table in tables().items():
@@ -347,6 +421,9 @@ def releases(out: Path, names: Sequence[str]) -> Iterator[Row]:
             made = jam.synthesize(
                 private,
                 public,
+                domain=Domain(draft_table(public, infer=False).domain.attributes)
+                if plain
+                else None,
                 epsilon=1.0,
                 delta=1e-9,
                 noise="numpy",
@@ -430,24 +507,27 @@ def _broken(draft: DraftedDomain, rule: Any, table: pd.DataFrame) -> bool:
 
 WAYS: dict[str, Callable[[], Iterator[Row]]] = {
     "cost": costs,
-    "invented": invented,
     "within": within,
     "careers": careers,
+    "totals": totals,
 }
 
 
 def main() -> None:
     """Print the rows of a measurement as CSV."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=(*WAYS, "release", "kept"))
+    parser.add_argument("what", choices=(*WAYS, "invented", "release", "kept"))
     parser.add_argument("--out", type=Path, default=Path("made/after"))
     parser.add_argument("--before", type=Path, default=Path("made/before"))
     parser.add_argument("--after", type=Path, default=Path("made/after"))
-    parser.add_argument("--tables", default="invoices,diamonds,weather,flights")
+    parser.add_argument("--plain", action="store_true", help="release without any rule")
+    every = "invoices,diamonds,weather,flights,marriages,visits,births"
+    parser.add_argument("--tables", default=every)
     given = parser.parse_args()
     names = given.tables.split(",")
     ways = WAYS | {
-        "release": lambda: releases(given.out, names),
+        "invented": lambda: invented(names),
+        "release": lambda: releases(given.out, names, plain=given.plain),
         "kept": lambda: kept(given.before, given.after, names),
     }
     rows = ways[given.what]()

@@ -11,7 +11,7 @@ from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.codes.unique_rows import draw_unique
 from jam_dagster.tables.codes.within_bins import DrawnNumbers, put_in_order
 from jam_dagster.tables.codes.within_formula import put_by_formula
-from jam_dagster.tables.codes.within_roots import Kin
+from jam_dagster.tables.codes.within_roots import Kin, Room
 from jam_dagster.tables.domain.binned import BinnedAttribute
 from jam_dagster.tables.domain.columns import numbers_of
 from jam_dagster.tables.domain.constraints import sorted_orders
@@ -19,7 +19,12 @@ from jam_dagster.tables.domain.derived import with_derived
 
 
 def decode(
-    encoded: EncodedTable, rng: np.random.Generator, *, before: int = 0, kin: Kin | None = None
+    encoded: EncodedTable,
+    rng: np.random.Generator,
+    *,
+    before: int = 0,
+    kin: Kin | None = None,
+    room: Room | None = None,
 ) -> pd.DataFrame:
     """Decode codes to values; ``encode(decode(x)) == x`` unless `x` has unreadable ones.
 
@@ -40,6 +45,8 @@ def decode(
         Number of rows of the table that come before, by which rows are numbered.
     kin
         The roots of the rows, if these are children.
+    room
+        The numbers that children leave to them, if the rows are roots.
 
     Returns
     -------
@@ -49,6 +56,9 @@ def decode(
     orders, unique = domain.orders, domain.unique
     if kin is not None:
         orders, unique = sorted_orders((*orders, *kin.orders)), (*unique, *kin.two.unique)
+    given = {} if kin is None else kin.given
+    if room is not None:
+        orders, given = sorted_orders((*orders, *room.orders)), room.given
     together = {name for one in orders for name in one.attributes}
     together |= {name for one in domain.formulas for name in one.attributes}
     codes_of = dict(zip(domain.names, encoded.columns, strict=True))
@@ -73,7 +83,7 @@ def decode(
             columns[attribute.name] = numbers.column
             if attribute.name in differ:
                 alone[attribute.name] = numbers
-    put_in_order(drawn if kin is None else {**drawn, **kin.given}, orders, rng)
+    put_in_order({**drawn, **given}, orders, rng)
     for one in domain.formulas:
         put_by_formula(domain, codes_of, one, drawn, rng)
     columns |= {name: numbers.column for name, numbers in drawn.items()}

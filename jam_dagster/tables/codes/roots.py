@@ -31,7 +31,7 @@ from jam_dagster.tables.codes.privacy_unit import (
     tickets,
 )
 from jam_dagster.tables.codes.table import EncodedTable, joined
-from jam_dagster.tables.codes.within_roots import Family, Kin, RuleTables, Unfit
+from jam_dagster.tables.codes.within_roots import Family, Kin, Room, RuleTables, Unfit
 from jam_dagster.tables.domain.children import MOST_DIGITS, SLOTS
 from jam_dagster.tables.domain.columns import (
     Batch,
@@ -525,7 +525,8 @@ def decode_two(
     children = _children_of(encoded)
     column = children.link.column
     roots, every, owners = separated(encoded, rng)
-    table = decode(roots, rng)
+    room = Room.of(children, every, owners, roots.records)
+    table = decode(roots, rng, room=room)
     kin = Kin.of(children, table, roots, owners) if children.rules else None
     tables = table, decode(every, rng, kin=kin)
     for one in children.totals:

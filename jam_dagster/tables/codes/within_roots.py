@@ -343,3 +343,45 @@ class Kin:
             replace(one, lower=named(one.lower), higher=named(one.higher))
             for one in self.two.across
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Room:
+    """Numbers of roots that leave a number to each child in its bin.
+
+    A root at the last number of a bin would leave no higher one to a child in that bin.
+
+    Attributes
+    ----------
+    given
+        The last, or first, numbers that a root's children can have, by their names in `orders`.
+    orders
+        The strict orders between a root's number and these.
+    """
+
+    given: Mapping[str, DrawnNumbers]
+    orders: tuple[Order, ...]
+
+    @classmethod
+    def of(cls, two: Children, every: EncodedTable, owners: _Ints, number: int) -> Room | None:
+        """Return it by the codes of all children; None if nothing is strictly between tables."""
+        given, orders = dict[str, DrawnNumbers](), list[Order]()
+        for rule in (one for one in two.across if one.strict):
+            higher = two.both.child(rule.lower) is None
+            own = str(two.both.child(rule.higher if higher else rule.lower))
+            attribute = two.domain.attribute(own)
+            assert isinstance(attribute, BinnedAttribute)  # noqa: S101  # as orders are checked
+            codes = every.column(own)
+            there = ~np.isin(codes, attribute.missing_codes)
+            limits = attribute.bin_limits[int(higher)][codes[there]]
+            beyond = np.inf if higher else -np.inf
+            least = np.full(number, beyond)
+            (np.minimum if higher else np.maximum).at(least, owners[there], limits)
+            null = least == beyond
+            name, bins = f"{_ROOT}{len(orders)}", np.zeros(number, dtype=np.intp)
+            made = _GivenNumbers(attribute, bins, null, np.zeros(number))
+            DrawnNumbers.put(made, np.arange(number), np.where(null, 0, least))
+            given[name] = made
+            lower, upper = (rule.lower, name) if higher else (name, rule.higher)
+            orders.append(replace(rule, lower=lower, higher=upper, apart=(), only=False))
+        return cls(given, tuple(orders)) if orders else None
