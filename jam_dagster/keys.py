@@ -197,7 +197,8 @@ class PrivacySpec(_Keys):
     )
     unit: UnitSpec | None = Field(
         default=None,
-        description="who is protected, where a person may have several rows",
+        description="who is protected, where a person may have several rows; `row` says that each"
+        " row is a person, as it is without it",
         examples=[{"column": "person_id", "max_rows": 3}],
     )
     records_share: Annotated[Number, Option(Panel.BUDGET)] = Field(
@@ -215,6 +216,13 @@ class PrivacySpec(_Keys):
         " release whether a person's record is in it, such as 0.1 for ten points",
         examples=[0.1],
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _each_row(cls, given: Any) -> Any:
+        """Take ``unit: row`` for no unit: whoever says so was asked, and says no more."""
+        row = isinstance(given, dict) and given.get("unit") == "row"
+        return {**given, "unit": None} if row else given
 
     @model_validator(mode="before")
     @classmethod

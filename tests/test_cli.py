@@ -335,6 +335,14 @@ def test_a_draft_says_at_once_what_it_leaves_out(run: Run) -> None:
     assert "did you mean age?" in run(*draft, "--columns", "aged").stderr
 
 
+def test_a_draft_asks_who_is_protected(run: Run) -> None:
+    lines = [f"{n // 2},{n % 7}" for n in range(80)]
+    Path("invoices.csv").write_text("\n".join(["client_id,kind", *lines]))
+    said = run("domain", "draft", "--public", "invoices.csv", "--out", "d.yaml").stderr
+    assert "client_id (40 values) looks like a person's key, and repeats in the 80 rows" in said
+    assert "if each row is a person, say so once: privacy: {unit: row}." in said
+
+
 def test_the_domain_of_two_tables_is_drafted_at_once(run: Run) -> None:
     Path("homes.csv").write_text("home,region,year\n1,n,2013\n2,s,2013\n3,n,2013\n")
     Path("people.csv").write_text("home,age,job,note\n1,3,x,\n1,40,y,\n3,50,x,\n")

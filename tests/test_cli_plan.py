@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pandas as pd
 import pytest
 
 from jam_dagster.errors import InputError
@@ -356,6 +357,26 @@ def test_a_plan_says_what_was_drawn_of_its_partition_before(run: Run) -> None:
     again = json.loads(all_)["ledger"]["note"]
     assert "This is edition 3" in again
     assert "A backfill would draw and pay again for 2026-02, which has another edition" in again
+
+
+@pytest.mark.slow
+def test_a_plan_asks_who_is_protected_until_it_is_said(run: Run) -> None:
+    pd.read_csv("pub.csv").assign(client_id=[n // 2 for n in range(80)]).to_csv(
+        "pub.csv", index=False
+    )
+    asked = ("--records", "200", "--epsilons", "1", "--json")
+    small = {"mechanism": {"name": "jam_pgm", "rounds": 1}, "workload": {"degree": 1}}
+    question = "client_id (40 values) looks like a person's key, and repeats in the 80 rows"
+    for unit, is_asked in ((None, True), ("row", False), ({"column": "client_id"}, False)):
+        privacy = {"epsilon": 0.5, **({} if unit is None else {"unit": unit})}
+        public = "pub.csv"
+        if isinstance(unit, dict):
+            # A table of persons is not public: the column has another name there.
+            public = "renamed.csv"
+            pd.read_csv("pub.csv").rename(columns={"client_id": "client"}).to_csv(public)
+        planned = run("plan", definition(privacy=privacy, public=public, **small), *asked)
+        assert planned.exit_code == 0, planned.output
+        assert (question in planned.stdout) is is_asked
 
 
 @pytest.mark.slow

@@ -111,6 +111,7 @@ def draft(
     from jam_dagster.common.redaction import redacted
     from jam_dagster.tables import DraftedDomain, draft_domain, draft_table, wide_attributes
     from jam_dagster.tables.drafting.draft import chosen_columns, names_in
+    from jam_dagster.tables.drafting.person_keys import unit_remark
     from jam_dagster.tables.sources.csv import unnamed_columns
     from jam_dagster.tables.sources.public import draft_with_children
     from jam_dagster.tables.sources.sniffing import drafted_source
@@ -166,6 +167,7 @@ def draft(
         draft.remark,
         draft.hint,
         wide_attributes(domain),
+        unit_remark(public_records) if link is None else "",
     )
     remarks = list(filter(None, said))
     if as_json:

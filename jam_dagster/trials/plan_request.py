@@ -79,6 +79,8 @@ class PlanRequest:
         fits; None: it is not known.
     editions
         The editions of single partitions, and under the empty name that of all others.
+    rows_are_persons
+        Whether the file says that each row is a person.
     """
 
     spec: ReleaseSpec
@@ -92,6 +94,7 @@ class PlanRequest:
     compare: bool = True
     earlier: Path | None = None
     editions: Mapping[str, str] = field(default_factory=dict)
+    rows_are_persons: bool = False
 
     @classmethod
     def of(cls, definition: Path | None = None, /, **options: Any) -> Self:
@@ -115,18 +118,22 @@ class PlanRequest:
         given = {name: options.pop(name) for name in own}
         compared: list[Source] = []
         editions: dict[str, str] = {}
+        units: list[object] = []
         planned = partial(
             _planned,
             partition=given.get("partition", ""),
             compared=compared,
             editions=editions,
+            units=units,
         )
         spec = release_spec(definition, unread=("private",), changed=planned, **options)
         if spec.domain.identify == "paid" and compared != [NeverOpened()]:
             # Names and declared types are no secret, and no row is read.
             spec = identified(spec, *compared)
         compare = options.get("mechanism") is None
-        made = cls(spec=spec, compare=compare, editions=editions, **given)
+        alone = units == ["row"]
+        given |= {"editions": editions, "rows_are_persons": alone}
+        made = cls(spec=spec, compare=compare, **given)
         made.validate()
         return made
 
@@ -181,14 +188,17 @@ def _planned(
     partition: str,
     compared: list[Source],
     editions: dict[str, str],
+    units: list[object],
 ) -> dict[str, Any]:
     """Return the attributes of one partition's release, whose private table is not opened.
 
     The table, or what stands for it, is added to those that the release is `compared` with, and
-    `editions` get those of all partitions, if there are any.
+    `editions` get those of all partitions, if there are any, and `units` what the file says.
     """
     given = dict(attributes)
     given.setdefault("release", "plan")
+    if isinstance(privacy := given.get("privacy"), Mapping):
+        units.append(privacy.get("unit"))
     private = _private(given.pop("private", None), folder)
     partitions = PartitionsSpec.of(given.pop("partitions", None), given.pop("start", None))
     check_partition_named(partitions, partition)

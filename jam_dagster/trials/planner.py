@@ -37,6 +37,7 @@ from jam_dagster.tables import EncodedTable, Workload, encode
 from jam_dagster.tables.codes.block_counts import can_be_counted, covering_blocks
 from jam_dagster.tables.codes.marginals import marginal_blocks
 from jam_dagster.tables.domain.bought import nothing
+from jam_dagster.tables.drafting.person_keys import unit_remark
 from jam_dagster.tables.sources.public import lacking
 from jam_dagster.tables.sources.public_apart import check_headers, check_no_people
 from jam_dagster.trials.durations import QUICK, Durations
@@ -273,6 +274,8 @@ def prepare(request: PlanRequest) -> Prepared:
     public = encode(frame, domain, private=False)
     encoded = time.monotonic() - started
     remarks = public_remarks({"": frame}, domain)
+    if spec.privacy.unit is None and not request.rows_are_persons:
+        notes += filter(None, [unit_remark(frame)])
     del frame
 
     workload = spec.workload.build(domain)

@@ -34,6 +34,13 @@ def spec(**changes: Any) -> ReleaseSpec:
     return ReleaseSpec(**{**given, **changes})
 
 
+def test_each_row_may_be_said_to_be_a_person() -> None:
+    said: Any = "row"
+    assert PrivacySpec(epsilon=1.0, unit=said) == PrivacySpec(epsilon=1.0)
+    with pytest.raises(SpecificationError, match="unit"):
+        PrivacySpec(epsilon=1.0, unit="rows")  # type: ignore[arg-type]
+
+
 def test_numbers_that_yaml_reads_as_text_are_numbers() -> None:
     assert PrivacySpec(epsilon="1", delta="1e-9").delta == 1e-9
 

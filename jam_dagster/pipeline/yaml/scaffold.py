@@ -155,6 +155,7 @@ def _draft(
 ) -> "tuple[dict[str, Any], str, DraftedDomain | None, Sequence[str]]":
     """Return a release's entries about its tables, a note, a draft of their domain, and remarks."""
     from jam_dagster.tables.drafting.draft import draft_table, names_in
+    from jam_dagster.tables.drafting.person_keys import unit_remark
 
     if params.public is None:
         if params.private is not None or params.children is not None:
@@ -192,6 +193,7 @@ def _draft(
         domain = within_period(drafted.domain, *period)
         drafted = replace(drafted, domain=domain).without_shift_advice()
     tables, remarks = pair.entries(drafted, folder, root)
+    remarks.append(unit_remark(table))
     if by:
         tables["public"] = {"shift": tables["public"], "by": moved.by}
         remarks.insert(1, f"{moved.describe()}, to the private period.")

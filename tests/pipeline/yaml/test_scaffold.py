@@ -139,6 +139,20 @@ def test_columns_without_a_name_are_remarked_on(
     assert "survey.csv without a name" in capsys.readouterr().out
 
 
+def test_a_key_that_repeats_is_asked_about(
+    project: Path, capsys: pytest.CaptureFixture[str], loaded: Loaded
+) -> None:
+    keys = {"client_id": [row // 2 for row in range(60)]}
+    people(60, seed=2).assign(**keys).to_csv(project / "survey.csv", index=False)
+    path = scaffold(project, "mine", public="survey.csv", private="people.csv")
+    assert "client_id (30 values) looks like a person's key" in capsys.readouterr().out
+    text = (path / "defs.yaml").read_text()
+    answered = text.replace("    # unit: ", "    unit: row  # ")
+    assert answered != text
+    (path / "defs.yaml").write_text(answered)
+    assert loaded(path)[0].privacy.unit is None
+
+
 def test_the_dialect_of_a_public_file_is_found_and_written_down(
     project: Path, loaded: Loaded, capsys: pytest.CaptureFixture[str]
 ) -> None:
