@@ -220,7 +220,7 @@ class PrivacySpec(_Keys):
     @model_validator(mode="before")
     @classmethod
     def _each_row(cls, given: Any) -> Any:
-        """Take ``unit: row`` for no unit: whoever says so was asked, and says no more."""
+        """Take ``unit: row`` for no unit, which answers the question who is protected."""
         row = isinstance(given, dict) and given.get("unit") == "row"
         return {**given, "unit": None} if row else given
 

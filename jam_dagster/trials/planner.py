@@ -37,6 +37,7 @@ from jam_dagster.tables import EncodedTable, Workload, encode
 from jam_dagster.tables.codes.block_counts import can_be_counted, covering_blocks
 from jam_dagster.tables.codes.marginals import marginal_blocks
 from jam_dagster.tables.domain.bought import nothing
+from jam_dagster.tables.domain.changes import domain_changes
 from jam_dagster.tables.drafting.person_keys import unit_remark
 from jam_dagster.tables.sources.public import lacking
 from jam_dagster.tables.sources.public_apart import check_headers, check_no_people
@@ -588,16 +589,12 @@ def domain_fit(earlier: ReleaseRun, public: EncodedTable) -> tuple[list[str], li
     then = {one.name: one for one in earlier.model.domain.attributes}
     same = [one.name for one in public.domain.attributes if then.get(one.name) == one]
     found = [] if not same else column_fits(earlier.transcript, public.domain.project(same), public)
-    changed = [one.name for one in public.domain.attributes if one.name not in same]
     warnings, notes = [], []
     if misfit := misfit_sentence(found):
         warnings.append(f"The earlier release shows a misfit. {misfit} {remedy_sentence(found)}")
     elif any(one.shares and not one.unknown for one in found):
         notes.append("The earlier release shows no misfit of the domain.")
     notes += [f"By the earlier release: {sentence}" for sentence in unknown_sentences(found)]
-    if changed:
-        notes.append(
-            f"The earlier release does not have these columns as they are declared now:"
-            f" {', '.join(changed)}."
-        )
+    if changes := domain_changes(earlier.model.domain, public.domain):
+        notes.append(f"Since the earlier release the domain was edited: {'; '.join(changes)}.")
     return warnings, notes

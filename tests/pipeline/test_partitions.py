@@ -16,16 +16,18 @@ from jam_dagster.errors import PrivacyLabelError, SpecificationError
 from jam_dagster.pipeline import SyntheticRelease, check_definitions
 from jam_dagster.privacy import Budget, Policy, epsilon_from_rho
 from jam_dagster.release import (
+    DomainSpec,
     EvaluationSpec,
     MechanismSpec,
     PartitionsSpec,
     PrivacySpec,
     WorkloadSpec,
 )
-from jam_dagster.tables import source_from_config
+from jam_dagster.tables import Domain, source_from_config
 from tests.budgets import FIXED
 from tests.pipeline.conftest import (
     AS_DAGSTER_WARNS,
+    DOMAIN,
     UP_TO_SYNTHETIC,
     Bench,
     failure,
@@ -374,3 +376,14 @@ def test_a_start_in_yaml_needs_no_quotes() -> None:
     assert PartitionsSpec.of(release.partitions, release.start) == PartitionsSpec(
         "daily", "2026-01-01"
     )
+
+
+@pytest.mark.slow
+def test_a_domain_that_was_edited_since_is_told_before_it_is_paid(months: Months) -> None:
+    named = ["domain", "privacy_budget"]
+    assert months.run(JANUARY, named).success
+    edited = DOMAIN.to_dict()
+    edited["attributes"]["town"]["values"].insert(0, "Ulm")
+    changed = {"domain": DomainSpec(declared=Domain.from_dict(edited))}
+    history = told(months.run(FEBRUARY, named, **changed))["privacy_budget"]["history"]
+    assert "Since 2026-01 the domain was edited: town has also Ulm" in history

@@ -1,12 +1,13 @@
 """The asset that holds a release's reservation, and the check that the budget lasts."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
 import dagster as dg
 
-from jam_dagster.errors import BudgetExceededError, NotApprovedError
+from jam_dagster.errors import BudgetExceededError, JamError, NotApprovedError
 from jam_dagster.pipeline.assets.asset_options import release_asset
 from jam_dagster.pipeline.assets.metadata import tidy
 from jam_dagster.pipeline.assets.previous_release import check_domain, check_release_before
@@ -21,6 +22,7 @@ from jam_dagster.privacy.ledger.policy import ANOTHER
 from jam_dagster.privacy.shares import MECHANISM
 from jam_dagster.release.funding import LedgerFunding
 from jam_dagster.tables import Domain
+from jam_dagster.tables.domain.changes import domain_changes
 
 SUFFICES = "budget_suffices"
 
@@ -80,6 +82,7 @@ def budget_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
             engine.check_cells()
             before = funding.ledger.reservation(funding.release_id)
             history, new = funding.history(graph.spec)
+            history += _edited(step, domain)
             if history:
                 metadata["history"] = literal(" ".join(history))
             for sentence in filter(None, (*history, new)):
@@ -100,6 +103,18 @@ def budget_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
             )
 
     return [privacy_budget]
+
+
+def _edited(step: ReleaseStep, domain: Domain) -> list[str]:
+    """Return what differs from the domain that is stored of the partition before."""
+    partitions = step.graph.spec.partitions
+    before = None if partitions is None else partitions.before(step.partition)
+    if before is None or domain.restricted:
+        return []
+    with suppress(JamError):
+        if changes := domain_changes(step.load("domain", before, Domain), domain):
+            return [f"Since {before} the domain was edited: {'; '.join(changes)}."]
+    return []
 
 
 def _left(graph: ReleaseGraph, funding: LedgerFunding) -> tuple[bool, dict[str, Any]]:
