@@ -72,7 +72,7 @@ def minimize(
         gained = value - found
         # A first step, of the gradient alone, may gain little where a second one gains much.
         ends = gained <= tolerance and bool(memory)
-        memory.add(moved, at_trial - gradient)
+        memory.add(moved, gradient, at_trial)
         point, value = trial, found
         gradient[:] = at_trial
         if ends:
@@ -87,31 +87,49 @@ class _Corrections:
         # The steps come first, then the changes; both in the order of `_age`.
         self._vectors = np.zeros((2 * CORRECTIONS, size))
         self._products = np.zeros((2 * CORRECTIONS, 2 * CORRECTIONS))
+        # The products with the gradient where the last step ended.
+        self._with_gradient = np.zeros(2 * CORRECTIONS)
         self._age: list[int] = []
 
     def __bool__(self) -> bool:
         """Whether any curvature is known."""
         return bool(self._age)
 
-    def add(self, step: Floats, change: Floats) -> None:
-        """Keep a step and the change of the gradient, unless it shows no curvature."""
-        if not float(step @ change) > 1e-12 * float(change @ change):
+    def add(self, step: Floats, before: Floats, after: Floats) -> None:
+        """Keep a step and the change of the gradient along it, unless it shows no curvature.
+
+        The gradient `before` it is that of the last direction.
+        """
+        change = after - before
+        known = bool(self._age)
+        with_after = self._vectors @ after if known else np.zeros(2 * CORRECTIONS)
+        with_change = with_after - self._with_gradient
+        self._with_gradient = with_after
+        curved = float(step @ change)
+        if not curved > 1e-12 * float(change @ change):
             return
+        with_step = self._vectors @ step if known else np.zeros(2 * CORRECTIONS)
         slot = len(self._age) if len(self._age) < CORRECTIONS else self._age.pop(0)
         self._age.append(slot)
-        for row, vector in ((slot, step), (slot + CORRECTIONS, change)):
-            self._vectors[row] = vector
-            products = self._vectors @ vector
+        one, other = slot, slot + CORRECTIONS
+        self._vectors[one], self._vectors[other] = step, change
+        for row, products in ((one, with_step), (other, with_change)):
             self._products[row], self._products[:, row] = products, products
+        self._products[one, one] = float(step @ step)
+        self._products[other, other] = float(change @ change)
+        self._products[one, other] = self._products[other, one] = curved
+        self._with_gradient[[one, other]] = float(step @ after), float(change @ after)
 
     def direction(self, gradient: Floats) -> Floats:
-        """Return the negative gradient, multiplied by the inverse curvature as it is known."""
+        """Return the negative gradient, multiplied by the inverse curvature as it is known.
+
+        The gradient is that where the last step ended.
+        """
         if not self._age:
             return -gradient
-        products = self._products
+        products, with_gradient = self._products, self._with_gradient
         # The direction as a combination of all vectors, then of the gradient.
         parts = np.zeros(2 * CORRECTIONS)
-        with_gradient = self._vectors @ gradient
         shares: dict[int, float] = {}
         for slot in reversed(self._age):
             step, change = slot, slot + CORRECTIONS

@@ -29,13 +29,15 @@ from jam_dagster.models.graphical.kernels import Table
 class _Part:
     """A margin of a clique: the axes of its table to sum, and a_i.
 
-    `order` puts the axes that are left in ascending order, and `back` undoes it.
+    `order` puts the axes that are left in ascending order, and `back` undoes it; `shape` is theirs
+    in the table, with ones for those that are summed.
     """
 
     clique: int
     lost: tuple[int, ...]
     order: tuple[int, ...]
     back: tuple[int, ...]
+    shape: tuple[int, ...]
     cells: int
     price: float
 
@@ -57,22 +59,23 @@ class SharedMargins:
             [_part(beliefs, ridges, number, mask) for number in holding]
             for mask, holding in _shared(beliefs.factors)
         ]
+        self._wholes = [sum(1.0 / one.price for one in parts) for parts in self._shared]
 
     def agree(self, gradient: Table) -> float:
         """Make the margins of a gradient agree, in place, and return by how much the dual falls."""
         fallen = 0.0
-        for parts in self._shared:
+        for parts, whole in zip(self._shared, self._wholes, strict=True):
             tables = [self._beliefs.factor(gradient, one.clique).table for one in parts]
             sums = [
-                table.sum(axis=one.lost).transpose(one.order)
+                np.add.reduce(table, axis=one.lost).transpose(one.order)
                 for table, one in zip(tables, parts, strict=True)
             ]
-            weighted = sum(one / part.price for one, part in zip(sums, parts, strict=True))
-            common = weighted / sum(1.0 / part.price for part in parts)
+            common = sum(one / part.price for one, part in zip(sums, parts, strict=True)) / whole
             for table, one, part in zip(tables, sums, parts, strict=True):
                 over = one - common
                 fallen += float((over * (one + common)).sum()) / (2.0 * part.price)
-                table -= np.expand_dims((over / part.cells).transpose(part.back), part.lost)
+                over /= part.cells
+                table -= over.transpose(part.back).reshape(part.shape)
         return fallen
 
 
@@ -84,7 +87,8 @@ def _part(beliefs: Beliefs, ridges: Table, number: int, mask: int) -> _Part:
     ridge = float(ridges[beliefs.cells[number]])
     order = tuple(kept.index(axis) for axis in sorted(kept))
     back = tuple(sorted(kept).index(axis) for axis in kept)
-    return _Part(number, lost, order, back, cells, ridge * cells)
+    sizes = [1 if place in lost else beliefs.tree.sizes[axis] for place, axis in enumerate(axes)]
+    return _Part(number, lost, order, back, tuple(sizes), cells, ridge * cells)
 
 
 def _shared(factors: Sequence[int]) -> list[tuple[int, list[int]]]:
