@@ -88,7 +88,7 @@ SHRUNK = 0.5
 """The noise of a margin's cells grows with this power of the cells that it sums: the fit shrinks
 what it sums, so by less than the root of their number."""
 
-LOUDEST = 300.0
+LOUDEST = 150.0
 """A marginal is no candidate where the noise of its cells adds up to more than so many times the
 records: it would hide all that its margins hold, which smaller marginals have with less."""
 
