@@ -205,9 +205,28 @@ def players(seed: int = 0, number: int = 4500) -> Tables:
     ), seasons
 
 
+def patients(seed: int = 0, number: int = 4500) -> Tables:
+    """Return patients and their visits, which are numbered by their dates."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 7, number)
+    owner = np.repeat(np.arange(number), sizes)
+    days = np.concatenate([np.sort(rng.choice(300, size, replace=False)) for size in sizes])
+    ill = rng.choice(3, number)
+    visits = pd.DataFrame(
+        {
+            "patient_id": owner,
+            "visit": np.arange(len(owner)) - np.repeat(np.cumsum(sizes) - sizes, sizes) + 1,
+            "visited": np.datetime64("2024-01-01") + days.astype("timedelta64[D]"),
+            "ward": np.array(list("ABC"))[(ill[owner] + (rng.random(len(owner)) < 0.3)) % 3],
+        }
+    )
+    return pd.DataFrame({"patient_id": range(number), "illness": ill}), visits
+
+
 PAIRS: dict[str, tuple[Callable[[], Tables], Link]] = {
     "orders": (orders, Link("lines", "order_id", 10)),
     "players": (players, Link("seasons", "player_id", 10)),
+    "patients": (patients, Link("visits", "patient_id", 10)),
 }
 
 
@@ -248,10 +267,12 @@ def within() -> Iterator[Row]:
             domain = draft_with_children({"": flat}, link).domain
             two = children_in(domain)
             without = two.roots.with_children(link, two.domain, two.totals)
+            if two.numbers:
+                without = draft_with_children({"": flat}, link, infer=False).domain
             four = {"private": private, "public": public}
             for one, of in (("before", without), ("after", domain)):
                 four[one], _ = made_of(private, public, of, Workload.all_k_way(of, 2), seed)
-            for rule in two.rules:
+            for rule in (*two.rules, *two.numbers):
                 held = {}
                 for one, (roots, children) in four.items():
                     facts: tuple[Any, Any] = (None, None)

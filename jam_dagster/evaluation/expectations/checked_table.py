@@ -24,6 +24,7 @@ from jam_dagster.tables.domain.binned import BinnedAttribute
 from jam_dagster.tables.domain.constraints import Constraint, Order
 from jam_dagster.tables.domain.derived import PlannedColumn, broken_rows
 from jam_dagster.tables.domain.impossible import ImpossibleCombination
+from jam_dagster.tables.domain.numbering import Numbering
 from jam_dagster.tables.domain.totals import Total
 from jam_dagster.tables.domain.unique import Unique
 from jam_dagster.tables.domain.within_roots import RootRule
@@ -185,7 +186,7 @@ class CheckedTable:
             return ~(same | (found.isna() & made.isna()).to_numpy())
         return None
 
-    def broken_by_children(self, rule: RootRule) -> Any:
+    def broken_by_children(self, rule: RootRule | Numbering) -> Any:
         """Return which children break what holds within a root, None if it cannot be checked."""
         two, children = self.domain.children, self.children
         if two is None or children is None:
@@ -195,6 +196,8 @@ class CheckedTable:
             return rule.repeated(children) if set(rule.attributes) <= every else None
         _, keys, owners = self.keys
         places = pd.Index(keys).get_indexer(owners)
+        if isinstance(rule, Numbering):
+            return self._misnumbered(rule, places) if set(rule.attributes) <= every else None
         numbers = []
         for name in rule.attributes:
             attribute, own = two.both.attribute(name), two.both.child(name)
@@ -208,6 +211,20 @@ class CheckedTable:
                 numbers.append(np.where(places < 0, np.nan, given[places]))
         low, high = numbers
         return ~np.isnan(low) & ~np.isnan(high) & ~rule.holds(low, high)
+
+    def _misnumbered(self, rule: Numbering, places: Any) -> Any:
+        """Return which children have another number, by the place of each one's root."""
+        two, children = self.domain.children, self.children
+        if two is None or children is None:
+            return None
+        wrong = np.zeros(len(children), dtype=bool)
+        with suppress(DomainError, ValueError):
+            rows = children[places >= 0]
+            made = two.numbered(rule, rows, places[places >= 0])
+            same = (rows[rule.name] == made).fillna(False).to_numpy(dtype=bool)
+            wrong[places >= 0] = ~same
+            return wrong
+        return None
 
     def broken(
         self, rule: ImpossibleCombination | Constraint | Unique | PlannedColumn | Total

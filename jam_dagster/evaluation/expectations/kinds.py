@@ -376,7 +376,7 @@ class _WithinRoots(_Kept):
     def of_table(cls, domain: Domain) -> Iterator[ExpectationSpec]:
         if (two := domain.children) is None:
             return
-        for index, one in enumerate(two.rules):
+        for index, one in enumerate((*two.rules, *two.numbers)):
             words = f"Every row keeps a rule: {one.describe(two.both)}."
             name, columns = f"{cls.name}_{index + 1}", ", ".join(one.attributes)
             yield ExpectationSpec(name, words, False, cls.name, columns, two.link.table)
@@ -385,7 +385,7 @@ class _WithinRoots(_Kept):
     def frame(cls, table: CheckedTable) -> pd.DataFrame:
         """Return for each child and rule whether the child breaks it."""
         two, children = table.domain.children, table.children
-        rules = two.rules if two else ()
+        rules = (*two.rules, *two.numbers) if two else ()
         broken = {
             f"{cls.name}_{at + 1}": table.broken_by_children(one) for at, one in enumerate(rules)
         }

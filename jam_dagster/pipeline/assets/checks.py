@@ -66,7 +66,7 @@ def _checks_of(graph: ReleaseGraph, name: str) -> Sequence[CheckGroup]:
         rules = own is None or bool(own.rules)
         if known is not None and known.children is not None:
             two = known.children
-            rules = rules or bool(two.rules if name == CHILDREN else two.totals)
+            rules = rules or bool((two.rules or two.numbers) if name == CHILDREN else two.totals)
         groups = [one for one in GROUPS if one != RULES or rules]
         if name == CHILDREN:
             groups.remove(MEASURED_MARGINALS)

@@ -529,6 +529,8 @@ def decode_two(
     table = decode(roots, rng, room=room)
     kin = Kin.of(children, table, roots, owners) if children.rules else None
     tables = table, decode(every, rng, kin=kin)
+    for number in children.numbers:
+        tables[1][number.name] = children.numbered(number, tables[1], owners)
     for one in children.totals:
         found = children.cells_of(one, tables[1], owners, roots.records)
         tables[0][one.name] = found.set_axis(tables[0].index)

@@ -57,6 +57,7 @@ from jam_dagster.tables.domain.domain_file import (
 )
 from jam_dagster.tables.domain.formula import Formula
 from jam_dagster.tables.domain.impossible import ImpossibleCombination, condition_of, with_missing
+from jam_dagster.tables.domain.numbering import Numbering
 from jam_dagster.tables.domain.text_dtype import dtype_of
 from jam_dagster.tables.domain.totals import Total
 from jam_dagster.tables.domain.unique import Unique
@@ -392,6 +393,7 @@ class Domain:
         children: Domain,
         totals: Iterable[Total] = (),
         rules: Iterable[RootRule] = (),
+        numbers: Iterable[Numbering] = (),
     ) -> Domain:
         """Return the domain of this table's rows, each with its children's number and two of them.
 
@@ -405,6 +407,8 @@ class Domain:
             Derived columns of this table that follow from the rows of a root's children.
         rules
             What holds between the children of a root, or between a root and each of them.
+        numbers
+            Derived columns of the children's table that number the children of a root.
 
         Raises
         ------
@@ -435,7 +439,7 @@ class Domain:
             (*self.impossible, *impossible_children(link, children.attributes, masks)),
             "private" if children.restricted else self.identified_from,
             constraints=self.constraints,
-            children=Children(link, self, children, tuple(totals), tuple(rules)),
+            children=Children(link, self, children, tuple(totals), tuple(rules), tuple(numbers)),
         )
 
     def buy(self, measure: Measure) -> Domain:
@@ -477,10 +481,12 @@ class Domain:
             # Their rows are decoded by the domains of their tables.
             totals = [[one.name, one.expression] for one in self.children.totals]
             rules = [one.content for one in self.children.rules]
+            numbers = {one.name: one.by for one in self.children.numbers}
             content["tables"] = [
                 *(self.children.roots.digest, self.children.domain.digest),
                 *([totals] if totals else []),
                 *([rules] if rules else []),
+                *([{"numbers": numbers}] if numbers else []),
                 *([{"key_width": width}] if (width := self.children.link.width) else []),
             ]
         if self.asked is not None:
@@ -661,6 +667,7 @@ class Children:
     domain: Domain
     totals: tuple[Total, ...] = ()
     rules: tuple[RootRule, ...] = ()
+    numbers: tuple[Numbering, ...] = ()
 
     def __post_init__(self) -> None:
         # Orders first, as a domain file has them.
@@ -690,6 +697,32 @@ class Children:
                     f" {self.link.table!r}: correct it"
                 )
             self.cells_of(one, pd.DataFrame({}), np.empty(0, np.intp), 0)
+        self._check_numbers()
+
+    def _check_numbers(self) -> None:
+        """Raise DomainError if a column cannot number the children by another one."""
+        derived = {one.name: one for one in self.domain.derived}
+        for one in self.numbers:
+            own = derived.get(one.name)
+            if own is None or own.expression is not None or "int" not in str(own.dtype).lower():
+                raise DomainError(
+                    f"the column {one.name!r} that numbers children is derived in the table"
+                    f" {self.link.table!r} as null: write {{expression: null, dtype: Int64}} there"
+                )
+            attributes = self.domain.attributes
+            by = next((known for known in attributes if known.name == one.by), None)
+            if by is None or by.compared_as is None:
+                raise DomainError(
+                    f"the column {one.name!r} numbers children by {one.by!r}, which is no number"
+                    f" and no date of the table {self.link.table!r}: name one"
+                )
+
+    def numbered(
+        self, one: Numbering, children: pd.DataFrame, owners: npt.NDArray[np.intp]
+    ) -> pd.Series[Any]:
+        """Return a column that numbers children, by their rows and the root of each."""
+        dtype = self.domain.columns[one.name]
+        return one.column(children, owners, self.domain.formats, dtype)
 
     @property
     def both(self) -> BothTables:
@@ -722,7 +755,9 @@ class Children:
         content = self.domain.to_dict()
         content.pop("identified_from")
         totals = {one.name: one.expression for one in self.totals}
-        own = {"totals": totals} if totals else {}
+        own: dict[str, Any] = {"totals": totals} if totals else {}
+        if self.numbers:
+            own["numbers"] = {one.name: one.by for one in self.numbers}
         if self.unique:
             content["repairs"] = [
                 *content.get("repairs", []),

@@ -94,6 +94,7 @@ from jam_dagster.tables.domain.impossible import (
     impossible_from,
 )
 from jam_dagster.tables.domain.lookups import Lookup
+from jam_dagster.tables.domain.numbering import numbers_from
 from jam_dagster.tables.domain.numeric import NumericAttribute
 from jam_dagster.tables.domain.prefixes import PrefixAttribute
 from jam_dagster.tables.domain.times import TimeAttribute
@@ -172,7 +173,8 @@ def domain_from_dict(content: Mapping[str, Any], domain_class: Any) -> Any:
         return domain
     totals = totals_from(f"children.{link.table}.totals", child.pop("totals", {}))
     child["identified_from"] = domain.identified_from
-    return domain.with_children(link, domain_from_dict(child, domain_class), totals, rules)
+    numbers = numbers_from(f"children.{link.table}.numbers", child.pop("numbers", {}))
+    return domain.with_children(link, domain_from_dict(child, domain_class), totals, rules, numbers)
 
 
 def _asked(

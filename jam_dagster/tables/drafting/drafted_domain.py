@@ -127,7 +127,10 @@ class DraftedDomain:
         """A line on each rule of both tables."""
         if (two := self.domain.children) is None:
             return []
-        return [_printable(one.describe(two.both)) + self._could_break(one) for one in two.rules]
+        said = [_printable(one.describe(two.both)) + self._could_break(one) for one in two.rules]
+        return said + [
+            _printable(one.describe(two.both)) + self._could_break(one.name) for one in two.numbers
+        ]
 
     @property
     def _could_be_broken(self) -> list[str]:

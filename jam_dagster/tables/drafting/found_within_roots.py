@@ -14,6 +14,7 @@ from jam_dagster.tables.codes.encode import encode
 from jam_dagster.tables.domain.children import SLOTS, Link
 from jam_dagster.tables.domain.constraints import Order
 from jam_dagster.tables.domain.domain import Domain
+from jam_dagster.tables.domain.numbering import Numbering
 from jam_dagster.tables.domain.unique import Unique
 from jam_dagster.tables.domain.within_roots import BothTables, RootRule
 from jam_dagster.tables.drafting.found_constraints import (
@@ -86,3 +87,43 @@ def _unique(
             found.append((float(expected), names))
     found.sort(key=lambda one: -one[0])
     return {Unique((link.column, *names)): int(rows) for rows, names in found[:MOST_UNIQUE]}
+
+
+def found_numbers(
+    flat: pd.DataFrame, link: Link, children: Domain, table: pd.DataFrame
+) -> dict[Numbering, int]:
+    """Return the columns that number the children of each root in the order of another column.
+
+    Each has the number of pairs of children that an unrelated column would break. Roots count
+    whose children a flat table has, which are two at most; of others, both are in the order.
+    """
+    number = flat[link.table].to_numpy(dtype=np.int64)
+    pairs = np.flatnonzero(number >= len(SLOTS))
+    whole = number <= (len(SLOTS) if link.maximum > len(SLOTS) else 1)
+    if len(pairs) < 2 * LEAST_REPEATED:
+        return {}
+    values: dict[str, npt.NDArray[np.float64]] = {}
+    for one in children.binned:
+        slots = [flat[link.name(slot, one.name)] for slot in SLOTS]
+        values[one.name] = np.stack([one.checked_numbers(column) for column in slots])
+    found: dict[Numbering, int] = {}
+    for name, numbers in values.items():
+        if children.attribute(name).dated or not pd.api.types.is_integer_dtype(table[name].dtype):
+            continue
+        first, second = numbers[:, pairs]
+        numbered = (numbers[0, whole & (number == 1)] == 1).all()
+        numbered &= (np.sort(numbers[:, whole & (number >= len(SLOTS))], axis=0).T == [1, 2]).all()
+        room = np.where(number[pairs] < link.maximum, number[pairs], np.inf)
+        numbered &= ((first != second) & (np.minimum(first, second) >= 1)).all()
+        if not numbered or (np.maximum(first, second) > room).any():
+            continue
+        # A date says more of an order than a number does.
+        others = sorted(values, key=lambda one: not children.attribute(one).dated)
+        for by in (one for one in others if one != name and one not in {of.name for of in found}):
+            low, high = values[by][:, pairs]
+            differ = low != high
+            agrees = (low < high) == (first < second)
+            if agrees[differ].all() and differ.sum() >= 2 * LEAST_REPEATED:
+                found[Numbering(name, by)] = int(differ.sum()) // 2
+                break
+    return found

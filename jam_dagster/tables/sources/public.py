@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from jam_dagster.tables.domain.children import Link
     from jam_dagster.tables.domain.constraints import Repair
+    from jam_dagster.tables.domain.numbering import Numbering
     from jam_dagster.tables.domain.totals import Total
     from jam_dagster.tables.drafting.drafted_domain import DraftedDomain, LeftOut
 
@@ -316,7 +317,10 @@ def draft_with_children(
     """
     from jam_dagster.tables.drafting.draft import chosen_columns, draft_table, with_placeholders
     from jam_dagster.tables.drafting.found_totals import found_totals
-    from jam_dagster.tables.drafting.found_within_roots import found_within_roots
+    from jam_dagster.tables.drafting.found_within_roots import (
+        found_numbers,
+        found_within_roots,
+    )
 
     if list(frames) != [""]:
         raise InputError("the domain of roots with children is drafted from one public table")
@@ -343,15 +347,25 @@ def draft_with_children(
         later = {one.name for one in totals}
         kept = [name for name in merged.domain.columns if name not in later]
         merged = with_placeholders(draft_table(roots, columns=kept, **options), roots, later)
+    numbers: dict[Numbering, int] = {}
+    if options.get("infer", True):
+        numbers = found_numbers(frames[""], link, child.domain, children)
+    if numbers:
+        later = {one.name for one in numbers}
+        kept = [name for name in child.domain.columns if name not in later]
+        child = with_placeholders(draft_table(children, columns=kept, **options), children, later)
     rules = found_within_roots(frames[""], link, merged.domain, child.domain)
     counted: dict[str | Repair, int] = {
         **merged.breakable,
         **{one.name: rows for one, rows in totals.items()},
+        **{one.name: rows for one, rows in numbers.items()},
         **{one: rows for one, rows in rules.items()},  # noqa: C416  # of a wider type
     }
     return replace(
         merged,
-        domain=merged.domain.with_children(link, child.domain, totals if left else (), rules),
+        domain=merged.domain.with_children(
+            link, child.domain, totals if left else (), rules, numbers
+        ),
         children=child,
         breakable=counted,
         notes={**merged.notes, **_rootless(marks.get("rootless", 0), link)},
