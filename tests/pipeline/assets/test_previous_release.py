@@ -24,6 +24,7 @@ from jam_dagster.mechanisms.loops.transcript import sampling_generator
 from jam_dagster.pipeline import check_definitions
 from jam_dagster.pipeline.assets import previous_release as previous
 from jam_dagster.pipeline.storage.formats import CODES, RUN
+from jam_dagster.privacy.noise import exact
 from jam_dagster.release import DomainSpec, MechanismSpec, PrivacySpec, WorkloadSpec
 from jam_dagster.release.place import archive_name
 from jam_dagster.release.run import read_run, write_run
@@ -832,6 +833,35 @@ def test_a_partition_keeps_what_it_asked_for(unaided: Months) -> None:
         before = unaided.bench.events()
         assert "was withdrawn" in failure(unaided.run(MARCH, drawn))
         assert unaided.bench.events() == before
+
+
+@pytest.mark.gate
+def test_a_partition_that_stopped_asks_for_what_it_has_bought(
+    unaided: Months, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It resumes with its values, though the release before was drawn again in the meantime."""
+    monthly(unaided)
+    drawn = [name for name in up_to_synthetic("tilt") if name != "public_records"]
+    ledger, other = unaided.bench.ledger, PrivacySpec(epsilon=12.0, edition="2")
+
+    def stopping(*given: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with nothing_pictured():
+        assert unaided.run(JANUARY, drawn).success
+        with monkeypatch.context() as patch:
+            patch.setattr(exact.ExactNoise, "gaussian_counts", stopping)
+            assert not unaided.run(FEBRUARY, drawn).success
+        assert unaided.run(JANUARY, drawn, privacy=other).success
+        resumed = unaided.run(FEBRUARY, drawn)
+        assert resumed.success, failure(resumed)
+    assert told(resumed)["domain"]["domain_of"] == "as this edition was drawn on"
+    of_february = [
+        one
+        for one in ledger.events("people")
+        if one.kind.value == "charged" and one.partition == FEBRUARY and one.share == "domain"
+    ]
+    assert [one.step for one in of_february] == ["domain/1"]
 
 
 @pytest.mark.slow
