@@ -27,6 +27,7 @@ from jam_dagster.pipeline.graph import LEDGER, Execute, ReleaseGraph, Translate,
 from jam_dagster.pipeline.launch import MAX_RETRIES_TAG, NO_CONFIG, RELEASE_TAG
 from jam_dagster.pipeline.partitions import build_release_schedule
 from jam_dagster.release.spec import ReleaseSpec
+from jam_dagster.tables.sources.sniffing import dialect_remark, header_fault
 
 if TYPE_CHECKING:
     from jam_dagster.pipeline.dagster_internals import UnresolvedAssetJobDefinition
@@ -98,7 +99,7 @@ def release_definitions(
     **options: Any,
 ) -> dg.Definitions:
     """Build the definitions of a specified release; see `build_synthetic_release`."""
-    _warn_of_missing_tables(spec)
+    _warn_of_tables(spec)
     assets = build_release_assets(spec, translate=translate, execute=execute, **options)
     job = build_release_job(spec, assets, **options)
     schedule = GraphOptions(**options).schedule
@@ -112,8 +113,21 @@ def release_definitions(
     )
 
 
-def _warn_of_missing_tables(spec: ReleaseSpec) -> None:
-    """Log which files of public tables are not there: they may come, or are on other machines."""
+def _warn_of_tables(spec: ReleaseSpec) -> None:
+    """Log which files of public tables are not there, or have other columns than the domain.
+
+    They may come, or are on other machines. No private file is looked at.
+    """
+    log, declared = dg.get_dagster_logger(), spec.domain.declared
+    if (public := spec.public_tables.get("")) is not None:
+        if remark := dialect_remark(spec.private.parts[0], public.parts[0]):
+            log.warning(f"Release {spec.release}: {remark}")
+        plain = None if declared is None or declared.restricted else declared
+        if plain and not plain.children and (fault := header_fault(public, plain.names)):
+            log.warning(
+                f"Release {spec.release}: {public.describe()}, its public table, {fault}. Its runs"
+                " will fail until it is corrected."
+            )
     parts = ((name, one) for name, table in spec.public_tables.items() for one in table.parts)
     for name, source in parts:
         path = getattr(source, "path", "")
@@ -121,7 +135,7 @@ def _warn_of_missing_tables(spec: ReleaseSpec) -> None:
         if not path or any(part in str(path) for part in ("$", "{", "://", "*")):
             continue
         if not Path(path).exists():
-            dg.get_dagster_logger().warning(
+            log.warning(
                 f"Release {spec.release}: there is no {path}, its public table"
                 f"{f' {name!r}' if name else ''}. Its runs will fail until it is there."
             )

@@ -41,6 +41,7 @@ from jam_dagster.tables.sources.identity import place_of
 from jam_dagster.tables.sources.partition_template import linked_file, table_of, template_of
 from jam_dagster.tables.sources.public import encoded_tables
 from jam_dagster.tables.sources.public_apart import check_apart, check_outside, restricted_folders
+from jam_dagster.tables.sources.sniffing import dialect_remark
 from jam_dagster.tables.sources.table_file import TableFile
 
 if TYPE_CHECKING:
@@ -373,6 +374,9 @@ class _Steps:
     def _public_side(self) -> tuple[Domain, Public | None]:
         """Return the domain and the encoded public tables."""
         with self._stage("read"):
+            given = self.spec.public_tables.get("")
+            if given and (said := dialect_remark(self.spec.private.parts[0], given.parts[0])):
+                self.progress.notify(said)
             records = public_records(self.spec, self.progress.notify)
             domain = domain_of(self.spec, records, self.progress.notify)
             self.spec = self.spec.over(domain)

@@ -14,9 +14,11 @@ from dagster.components.testing import create_defs_folder_sandbox
 import jam_dagster
 from jam_dagster.errors import SpecificationError
 from jam_dagster.pipeline import SyntheticRelease
+from jam_dagster.pipeline.build import release_definitions
 from jam_dagster.privacy import Ledger
 from jam_dagster.privacy.ledger.identity import write_ledger_id
 from jam_dagster.release import DomainSpec
+from jam_dagster.release.options import release_spec
 from tests.pipeline.conftest import AS_DAGSTER_WARNS, DOMAIN, UP_TO_SYNTHETIC, Bench, failure
 from tests.tiers import first_quick, slow, slow_rows
 
@@ -248,6 +250,28 @@ def test_each_release_depends_on_the_one_before_it(bench: Bench) -> None:
             if dep.asset_key == before
         ]
         assert (mapping.start_offset, mapping.end_offset) == (-1, -1)
+
+
+def test_definitions_warn_of_a_public_header_and_of_dialects(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No private file is looked at: there is none."""
+    public = tmp_path / "survey.csv"
+    public.write_text(";".join(DOMAIN.names[1:]) + "\n")
+    spec = release_spec(
+        private=str(tmp_path / "people.csv"),
+        public={"csv": str(public), "separator": ";"},
+        domain=DOMAIN,
+        release="people",
+        dataset="people",
+        epsilon=1.0,
+    )
+
+    release_definitions(spec)
+
+    said = "\n".join(one.getMessage() for one in caplog.records)
+    assert f"its public table, has no column {DOMAIN.names[0]!r}" in said
+    assert "The public CSV file is read with separator ';'" in said
 
 
 @pytest.mark.parametrize("named", [True, *slow(False)])

@@ -75,7 +75,7 @@ def encode(table: pd.DataFrame, domain: Domain, *, private: bool = True) -> Enco
     # All columns are checked before any value, so an error that names a column depends on no value.
     with redacted("checking the columns of the private table") if private else nullcontext():
         names = alike_columns(table.columns, domain.names)
-        columns = [_column(table, one, names, private) for one in domain.attributes]
+        columns = _columns(table, domain, names, private)
     with private_values() if private else nullcontext():
         return _encode(columns, domain)
 
@@ -114,6 +114,53 @@ def each_encoded(
         raise InputError(_NO_ROWS)
 
 
+def check_schema(schema: pa.Schema, domain: Domain) -> dict[str, str]:
+    """Return the columns of a private table that look like attributes, by these names.
+
+    Raises
+    ------
+    DomainError
+        A column is missing, occurs twice, or has a type that its attribute cannot hold. No row
+        decides it.
+    """
+    import pyarrow as pa
+
+    with redacted("checking the columns of the private table"):
+        names = alike_columns(schema.names, domain.names)
+        held = {names.get(one.name, one.name): one for one in domain.attributes}
+        fields = [one for one in schema if one.name in held]
+        if len(fields) >= len(held):
+            for field in fields:
+                _check_cells(field.type, held[field.name])
+        # Metadata of pandas may state other types than cells have.
+        empty = no_rows_of(pa.schema(fields).empty_table())
+        _columns(empty, domain, names, private=True)
+    return names
+
+
+def _check_cells(kind: pa.DataType, attribute: Attribute) -> None:
+    """Raise DomainError if the cells of a type of Arrow are bytes or hold several values.
+
+    An attribute with `other` takes them for that.
+    """
+    import pyarrow as pa
+
+    types = pa.types
+    of_bytes = (types.is_binary, types.is_large_binary, types.is_fixed_size_binary)
+    if any(is_kind(kind) for is_kind in of_bytes):
+        fault = "whose cells are bytes: cast it to a text in the source"
+    elif types.is_nested(kind):
+        fault = "whose cells hold several values: make a column of each in the source"
+    else:
+        return
+    if attribute.other_code is not None:
+        return
+    raise DomainError(
+        f"the private table's column for attribute {attribute.name!r} is of the type"
+        f" {str(kind).partition('<')[0]}, {fault}, or remove the attribute from the domain"
+    )
+
+
 class Codebooks:
     """The codebooks of the columns of a private table that comes in batches."""
 
@@ -126,11 +173,7 @@ class Codebooks:
     def encode(self, batch: pa.RecordBatch) -> EncodedTable:
         """Return the codes of some rows, or raise as `encode` does."""
         if batch.schema != self._checked:
-            with redacted("checking the columns of the private table"):
-                empty = no_rows_of(batch)
-                self._names = alike_columns(empty.columns, self._domain.names)
-                for attribute in self._domain.attributes:
-                    _column(empty, attribute, self._names, private=True)
+            self._names = check_schema(batch.schema, self._domain)
             self._checked = batch.schema
         with private_values():
             codes = (
@@ -158,8 +201,41 @@ def _column(
     if matches > 1:
         raise DomainError(f"the table has column {name!r} twice: rename or remove one")
     column: pd.Series[Any] = table[name]
-    attribute.check_column(column)
     return column
+
+
+def _columns(
+    table: pd.DataFrame, domain: Domain, names: Mapping[str, str], private: bool
+) -> list[pd.Series[Any]]:
+    """Return the columns of the attributes, which are all there and have types that they hold."""
+    columns = [_column(table, one, names, private) for one in domain.attributes]
+    for column, attribute in zip(columns, domain.attributes, strict=True):
+        attribute.check_column(column)
+        if not private:
+            _check_objects(column, attribute)
+    return columns
+
+
+def _check_objects(column: pd.Series[Any], attribute: Attribute) -> None:
+    """Raise DomainError if cells of a public column are lost, since they are of no value's type."""
+    lost = attribute.unreadable != "error" and attribute.other_code is None
+    if lost and (kind := _of_no_value(column)):
+        raise DomainError(
+            f"the public table's column for attribute {attribute.name!r} has cells of the type"
+            f" {kind}: make texts, numbers or dates of them in the source, or remove the attribute"
+            " from the domain"
+        )
+
+
+_NO_VALUES = (bytes, list, tuple, dict, set, np.ndarray)
+
+
+def _of_no_value(column: pd.Series[Any]) -> str:
+    """Return the type of a column's first cell, if it is bytes or holds several values."""
+    if not pd.api.types.is_object_dtype(column.dtype):
+        return ""
+    first = next((one for one in column if one is not None), None)
+    return type(first).__name__ if isinstance(first, _NO_VALUES) else ""
 
 
 def _encode_child(

@@ -263,6 +263,22 @@ class CategoricalAttribute(Attribute):
     def conditions(self, codes: list[int]) -> list[Any]:
         return [self.values[code] for code in codes]
 
+    def check_column(self, column: pd.Series[Any]) -> None:
+        if not self._holds(column.dtype):
+            raise DomainError(
+                f"attribute {self.name!r} lists no value that a column of dtype {column.dtype} can"
+                " hold, as the table's is: list its values, or write the listed ones in the source"
+            )
+
+    def _holds(self, dtype: Any) -> bool:
+        """Return whether a column of truths or whole numbers may have a value that is listed."""
+        if pd.api.types.is_bool_dtype(dtype):
+            return any(self.code_of(one) is not None for one in (True, False))
+        if pd.api.types.is_integer_dtype(dtype):
+            numbers = any(exact_number(text_of(one)) is not None for one in self.values)
+            return numbers or any(self.code_of(one) is not None for one in (0, 1))
+        return True
+
     def codes_in(self, column: pd.Series[Any]) -> tuple[npt.NDArray[np.intp], Mask]:
         null = missing_in(column)
         other = self.other_code

@@ -88,6 +88,25 @@ def with_entries(binned: NumericAttribute, values: Numbers) -> NumericAttribute:
     return dataclasses.replace(binned, within=tuple(entries))
 
 
+def with_far_values(
+    binned: NumericAttribute, values: Numbers, first: float, last: float
+) -> NumericAttribute:
+    """Return an attribute that keeps the values of a public column beyond two values as they are.
+
+    They share a bin below the first one, and one above the last one.
+    """
+    low, high = binned.edges[0], binned.edges[-1]
+    end = _beside(binned, last, 1)
+    between = {*(one for one in binned.edges if first < one < last), low, high}
+    between |= ({first} if first > low else set()) | ({end} if end < high else set())
+    binned = with_entries(dataclasses.replace(binned, edges=tuple(sorted(between))), values)
+    far = values[(values < first) | (values > last)]
+    distinct, rows = np.unique(far, return_counts=True)
+    entries = [one for one in binned.within if first <= one[0] <= last]
+    entries += zip(distinct.tolist(), distinct.tolist(), rows.tolist(), strict=True)
+    return dataclasses.replace(binned, within=tuple(sorted(entries)))
+
+
 def step_of(draft: NumericAttribute, values: Numbers) -> float | None:
     """Return how far apart all numbers of a public column are, if that is more than a decimal.
 

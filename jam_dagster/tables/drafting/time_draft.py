@@ -27,6 +27,7 @@ from jam_dagster.tables.drafting.determined import ZONES
 from jam_dagster.tables.drafting.quantile_bins import (
     KEPT_VALUES,
     with_entries,
+    with_far_values,
     with_quantile_bins,
 )
 
@@ -43,6 +44,9 @@ _MOST = 0.5
 _MOST_WORDS = 5
 _MANY_VALUES = 60
 _HAS_DIGIT = re.compile(r"\d")
+
+# At most one of so many different dates is far from all others, at either end.
+_FAR_PART = 20
 
 _SAMPLE = 200
 _MINUTES = 50
@@ -100,6 +104,8 @@ def draft_time(
     clock = dataclasses.replace(seconds, unit=unit)
     counts = np.array(_in_unit(clock, seconds, moments.tolist()), dtype=np.float64)[indices]
     low, high = counts.min(), counts.max()
+    first, last = _without_far(np.unique(counts)) if clock.kind == "instant" else (low, high)
+    is_far = first > low or last < high
     options: dict[str, Any] = {
         "nullable": nullable,
         "clip": True,
@@ -114,7 +120,7 @@ def draft_time(
         return TimeAttribute(name, equal_unit_edges(low, high, width), **options)
     plain = NumericAttribute(name, (low, max(high, low + 0.5)), integer=True)
     # In bins of days, weeks, months or years a person can write other bounds in one line.
-    every = None if clock.kind == "duration" else _every(clock, low, high)
+    every = None if clock.kind == "duration" or is_far else _every(clock, low, high)
     if every is not None:
         draft = _in_units(name, clock, every, counts, options)
         values = len(np.unique(counts))
@@ -126,7 +132,26 @@ def draft_time(
                 draft, every=None, within=with_entries(binned, counts).within
             )
     plain = with_quantile_bins(plain, counts)
+    if is_far:
+        plain = with_far_values(plain, counts, first, last)
     return TimeAttribute(name, plain.edges, within=plain.within, **options)
+
+
+def _without_far(distinct: npt.NDArray[np.float64]) -> tuple[float, float]:
+    """Return the first and the last of a column's dates, without rare ones far from all others.
+
+    A date such as 1900-01-01 or 9999-12-31 means unknown or for ever. None between it and the
+    others is drawn: the gap is longer than nearly all others take.
+    """
+    least = len(distinct) // _FAR_PART
+    if len(distinct) <= KEPT_VALUES:
+        # The values are the only ones to be drawn.
+        return float(distinct[0]), float(distinct[-1])
+    gaps = np.diff(distinct) > distinct[-1 - least] - distinct[least]
+    below, above = np.flatnonzero(gaps[:least]), np.flatnonzero(gaps[len(gaps) - least :])
+    start = int(below[-1]) + 1 if below.size else 0
+    end = len(gaps) - least + int(above[0]) if above.size else len(distinct) - 1
+    return float(distinct[start]), float(distinct[end])
 
 
 def reads_enough(*, cells: int, read: int, values: int, others: Collection[object]) -> bool:

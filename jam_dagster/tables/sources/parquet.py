@@ -14,7 +14,7 @@ import numpy.typing as npt
 from jam_dagster.common.deferred import pd
 from jam_dagster.common.redaction import redacted
 from jam_dagster.errors import SourceError
-from jam_dagster.tables.codes.encode import each_encoded
+from jam_dagster.tables.codes.encode import check_schema, each_encoded
 from jam_dagster.tables.codes.marginals import HELD_CELLS, Counts, MarginalCounter
 from jam_dagster.tables.codes.privacy_unit import LimitedRows
 from jam_dagster.tables.codes.table import EncodedTable, KeptCounts, count_blocks
@@ -108,6 +108,23 @@ class ParquetSource(Source):
         path = opened(self.path)
         schema = reading(self.describe(), False, lambda: _dataset(path).schema)
         return {str(one.name): str(one.type) for one in schema}
+
+    def check(self, domain: Domain, unit: PrivacyUnit | None) -> None:
+        """Look at the names and types of the columns in the schemas; no row is read."""
+        import pyarrow as pa
+
+        super().check(domain, unit)
+        path = opened(self.path)
+        dataset = reading(self.describe(), True, lambda: _dataset(path, True))
+        check_unique(self.describe(), dataset.schema.names, "rename one")
+        # A range index is not stored as a column.
+        if {*needed(domain, unit)} & numbered_index(dataset.schema):
+            return
+        types = reading(self.describe(), True, lambda: _types(dataset))
+        schema = pa.schema([(one.name, types.get(one.name, one.type)) for one in dataset.schema])
+        if unit is not None:
+            unit.count([pd.DataFrame(columns=schema.names)])
+        check_schema(schema, domain)
 
     def rows(self) -> int:
         """Return the number of rows of a private table, from the files' footers."""

@@ -12,9 +12,11 @@ import re
 from collections.abc import Collection
 from dataclasses import replace
 from io import StringIO
+from pathlib import Path
 
+from jam_dagster.tables.domain.columns import alike_columns
 from jam_dagster.tables.domain.values import exact_number
-from jam_dagster.tables.sources.base import config_from_text, source_from_config
+from jam_dagster.tables.sources.base import config_from_text, source_from_config, whole
 from jam_dagster.tables.sources.csv import CsvSource
 from jam_dagster.tables.sources.csv_records import BLOCK_BYTES
 from jam_dagster.tables.sources.identity import opened
@@ -27,6 +29,8 @@ SNIFFED = ("separator", "encoding", "decimal")
 # The first one wins a tie: a header with another separator may also have commas.
 _SEPARATORS = (";", "\t", "|", ",")
 _ROWS = 1000
+_NAMED = 5
+_PLAIN = (".csv", ".tsv", ".txt")
 _NUMBER = re.compile(r"[-+]?(?:\d+|\d{1,3}(?:\.\d{3})+)(?:,\d+)?", re.ASCII)
 _THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+", re.ASCII)
 
@@ -62,6 +66,57 @@ def sniffed(source: Source, given: Collection[str] = ()) -> tuple[Source, str]:
     words = " and ".join(f"{name} {value!r}" for name, value in changes.items())
     config = json.dumps(found.to_dict())
     return found, f"{source.describe()} is read with {words}, as its lines show: {config}."
+
+
+def header_fault(source: Source, names: Collection[str]) -> str:
+    """Return why the first line of a public CSV file does not name some columns, or "".
+
+    Only that line is read, and of a plain file on this machine alone.
+    """
+    source, default = whole(source), CsvSource("")
+    if not isinstance(source, CsvSource):
+        return ""
+    path = Path(source.path)
+    if path.suffix not in _PLAIN or len(source.separator) > 1 or not path.is_file():
+        return ""
+    try:
+        with path.open(encoding=source.encoding, newline="") as file:
+            line = file.readline(BLOCK_BYTES).removeprefix("\ufeff")
+    except (OSError, UnicodeError, LookupError):
+        return f"is no text in the encoding {source.encoding}: set `encoding`, such as cp1252"
+
+    def lacking(separator: str) -> list[str]:
+        header = next(csv.reader([line], delimiter=separator, skipinitialspace=True), [])
+        likenesses = alike_columns(header, list(names))
+        return [one for one in names if likenesses.get(one, one) not in header]
+
+    if not (missing := lacking(source.separator)):
+        return ""
+    for separator in _SEPARATORS:
+        if source.separator == default.separator and not lacking(separator):
+            return f"has its columns with the separator {separator!r}: set `separator`"
+    more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
+    return f"has no column {', '.join(map(repr, missing[:_NAMED]))}{more}"
+
+
+def dialect_remark(private: Source, public: Source) -> str:
+    """Return a sentence if a private CSV file has the default dialect and the public one has not.
+
+    Both are as they were declared: no file is looked at.
+    """
+    private, public, default = whole(private), whole(public), CsvSource("")
+    if not isinstance(private, CsvSource) or not isinstance(public, CsvSource):
+        return ""
+    own = {name: getattr(public, name) for name in SNIFFED}
+    stated = {name: one for name, one in own.items() if one != getattr(default, name)}
+    if not stated or any(getattr(private, name) != getattr(default, name) for name in SNIFFED):
+        return ""
+    words = " and ".join(f"{name} {value!r}" for name, value in stated.items())
+    config = json.dumps(replace(private, **stated).to_dict())
+    return (
+        f"The public CSV file is read with {words}, and the private one with commas, points and"
+        f" UTF-8. If both are written alike, the private one is {config}."
+    )
 
 
 def drafted_source(text: str) -> tuple[Source, str]:

@@ -13,7 +13,9 @@ from jam_dagster.tables import (
     draft_domain,
     encode,
 )
+from jam_dagster.tables.domain.text_dtype import text_dtype
 from jam_dagster.tables.domain.units import DATE, TIME
+from jam_dagster.tables.drafting.time_draft import draft_time
 from tests.tables.drafting.test_draft import draft
 from tests.tiers import slow_rows
 
@@ -141,3 +143,24 @@ def test_texts_with_nanoseconds_are_timestamps(digits, end):
     decoded = decode(codes, np.random.default_rng(0))
     assert set(decoded["a"].str.len()) == {len(texts[0])}
     assert np.array_equal(encode(decoded, domain).columns[0], codes.columns[0])
+
+
+@pytest.mark.parametrize("far", ["1900-01-01", "1970-01-01", "2099-01-01", "9999-12-31"])
+@pytest.mark.parametrize("often", [1, 3, 25])
+def test_a_date_far_from_all_others_stays_as_it_is(far: str, often: int) -> None:
+    days = pd.date_range("2020-01-01", "2023-12-31").strftime("%Y-%m-%d").to_series()
+    column = pd.concat([days, pd.Series([far] * often)], ignore_index=True)
+    drafted = draft_time("when", column.astype(text_dtype()), None, False)
+    assert drafted is not None
+    table = encode(pd.DataFrame({"when": column}), Domain((drafted,)), private=False)
+    values = decode(table, np.random.default_rng(0))["when"]
+    beyond = values[(values < "2020") | (values > "2024")]
+    assert beyond.tolist() == [far] * often
+
+
+def test_birthdays_have_no_date_far_from_all_others() -> None:
+    days = pd.date_range("1955-01-01", "2005-12-31", freq="7D").strftime("%Y-%m-%d").to_series()
+    column = pd.concat([pd.Series(["1948-05-05"]), days], ignore_index=True)
+    drafted = draft_time("born", column.astype(text_dtype()), None, False)
+    assert drafted is not None
+    assert drafted.every == "year"

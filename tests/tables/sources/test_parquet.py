@@ -26,6 +26,7 @@ from jam_dagster.tables import (
     EncodedTable,
     NumericAttribute,
     ParquetSource,
+    PrivacyUnit,
     decode,
     encode,
     marginal_blocks,
@@ -229,6 +230,45 @@ def test_other_tables_that_are_refused(tmp_path, limit):
     pq.write_table(pa.table([["u"], ["v"], [1]], ["a", "a", "b"]), path)
     with pytest.raises(SourceError, match="two columns of the same name"):
         counted(source, AB, limit=limit)
+
+
+A = Domain((CategoricalAttribute("a", ("u", "v"), nullable=True, unreadable="missing"),))
+
+
+@pytest.mark.parametrize(
+    ("cells", "says"),
+    [
+        (pa.array([b"u"]), "of the type binary, whose cells are bytes: cast it to a text"),
+        (pa.array([b"u"], pa.binary(1)), "whose cells are bytes"),
+        (pa.array([["u"]]), "of the type list, whose cells hold several values"),
+        (pa.array([{SENTINEL: "u"}]), "of the type struct, whose cells hold several values"),
+        (pa.array([[("u", 1)]], pa.map_(pa.string(), pa.int64())), "of the type map"),
+        (pa.array([True]), "lists no value that a column of dtype bool can hold"),
+        (pa.array([1]), "lists no value that a column of dtype int64 can hold"),
+    ],
+)
+def test_a_type_of_no_value_is_refused_before_a_row_is_read(tmp_path, cells, says):
+    source = write(tmp_path / "t.parquet", {"a": cells})
+    with pytest.raises(DomainError, match=says) as caught:
+        source.check(A, None)
+    assert SENTINEL not in str(caught.value)
+    with pytest.raises(DomainError, match=says):
+        source.counted(A, None, None)
+
+
+def test_columns_are_looked_for_before_a_row_is_read(tmp_path):
+    path = tmp_path / "t.parquet"
+    source = people(path, b=["x"] * 10)
+    source.check(AB, None)
+    source.check(AB, PrivacyUnit("name", 2))
+    with pytest.raises(DomainError, match="no column 'c'"):
+        source.check(Domain((CategoricalAttribute("c", ("u",)),)), None)
+    with pytest.raises(InputError, match="no column 'nobody'"):
+        source.check(AB, PrivacyUnit("nobody", 2))
+    write(path, {"a": pa.array([None, None], pa.float64())}).check(A, None)
+    write(path, {"a": pa.array([0, 1])}).check(
+        Domain((CategoricalAttribute("a", ("no", "yes")),)), None
+    )
 
 
 @pytest.mark.parametrize("held", [True, False])

@@ -8,7 +8,12 @@ import pytest
 
 from jam_dagster.errors import SourceError
 from jam_dagster.tables import CsvSource, ParquetSource
-from jam_dagster.tables.sources.sniffing import drafted_source, sniffed
+from jam_dagster.tables.sources.sniffing import (
+    dialect_remark,
+    drafted_source,
+    header_fault,
+    sniffed,
+)
 
 ROWS = "cost;bmi;town\n1.234,50;24,8;Köln\n12,25;25,0;Bonn\n"
 
@@ -59,6 +64,41 @@ def test_what_is_stated_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         "CSV file survey.csv is read with separator ';', as its lines show: "
         '{"csv": "survey.csv", "separator": ";", "encoding": "latin-1"}.'
     )
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (ROWS.encode("utf-8"), "has its columns with the separator ';'"),
+        ("cost,bmi,town\n".encode("utf-8-sig"), ""),
+        (b"cost,bmi\n", "has no column 'town'"),
+        (b"1,2,3\n", "has no column 'cost', 'bmi', 'town'"),
+        (b"cost,bmi,town,K\xf6ln\n", "is no text in the encoding utf-8"),
+        (b"", "has no column 'cost', 'bmi', 'town'"),
+    ],
+)
+def test_a_header_is_compared_with_the_domain(tmp_path: Path, content: bytes, says: str) -> None:
+    path = tmp_path / "survey.csv"
+    path.write_bytes(content)
+    found = header_fault(CsvSource(str(path)), ("cost", "bmi", "town"))
+    assert found.startswith(says)
+    assert bool(found) == bool(says)
+
+
+def test_a_file_that_is_not_here_or_not_plain_has_no_header() -> None:
+    for path in ("none.csv", "s3://b/none.csv", "none.csv.gz", "${HOME}/none.csv"):
+        assert header_fault(CsvSource(path), ("a",)) == ""
+    assert header_fault(ParquetSource("none.parquet"), ("a",)) == ""
+
+
+def test_a_private_file_may_be_written_as_the_public_one_is() -> None:
+    public = CsvSource("survey.csv", ";", "cp1252", ",")
+    said = dialect_remark(CsvSource("people.csv"), public)
+    assert "with separator ';' and encoding 'cp1252' and decimal ','" in said
+    assert '{"csv": "people.csv", "separator": ";", "encoding": "cp1252", "decimal": ","}' in said
+    assert dialect_remark(CsvSource("people.csv", ";"), public) == ""
+    assert dialect_remark(CsvSource("people.csv"), CsvSource("survey.csv")) == ""
+    assert dialect_remark(ParquetSource("people.parquet"), public) == ""
 
 
 def test_other_sources_are_left_alone_and_a_missing_file_is_named() -> None:
