@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from jam_dagster.errors import SpecificationError
@@ -92,6 +92,7 @@ def changed_fields(instance: DataclassInstance, *left_out: str) -> dict[str, Any
     changed = {}
     for one in fields(instance):
         value = getattr(instance, one.name)
-        if one.name not in left_out and value != one.default:
+        default = one.default if one.default_factory is MISSING else one.default_factory()
+        if one.name not in left_out and value != default:
             changed[one.name] = list(value) if isinstance(value, tuple) else value
     return changed

@@ -180,9 +180,14 @@ class PartitionsSpec:
         day = date.fromisoformat(f"{name}-01" if self.every == "monthly" else name)
         return datetime(day.year, day.month, day.day, tzinfo=UTC)
 
+    @property
+    def in_a_year(self) -> int:
+        """How many partitions a year has; static ones, all."""
+        return len(self.static) if self.every is None else _A_YEAR[self.every]
+
     def cost(self, budget: Budget) -> str:
         """Return the cost of a backfill in words, for people to read before they launch it."""
-        count = len(self.static) if self.every is None else _A_YEAR[self.every]
+        count = self.in_a_year
         which = (
             f"All {count} partitions together cost"
             if self.every is None

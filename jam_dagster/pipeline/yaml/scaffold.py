@@ -25,6 +25,7 @@ from jam_dagster.privacy.ledger.identity import (
     read_ledger_id,
     write_ledger_id,
 )
+from jam_dagster.release.partitions import PartitionsSpec
 from jam_dagster.release.sections import named_children
 from jam_dagster.tables import source_from_config
 from jam_dagster.tables.domain.children import Link
@@ -88,6 +89,14 @@ class ReleaseParams(BaseModel):
         description="The private table's period as FIRST/LAST, such as 2025-01-01/2025-12-31: the"
         " public table's dates are shifted to it by whole weeks.",
     )
+    partitions: str | None = Field(
+        default=None,
+        description="A release of each snapshot: daily, weekly, monthly with `start`, or"
+        """ '{"static": ["wave1", "wave2"]}'; a private path gets {partition} unless it has it.""",
+    )
+    start: str | None = Field(
+        default=None, description="The day from which on there are partitions, such as 2026-01-01."
+    )
     dataset: str | None = Field(default=None, description="The protected dataset that pays.")
     epsilon: float = Field(default=1.0, gt=0, description="epsilon of the release.")
     records_public: bool = Field(
@@ -114,6 +123,7 @@ class SyntheticReleaseScaffolder(Scaffolder[ReleaseParams]):
         params = request.params
         with _all_or_nothing(request):
             folder = request.target_path.parent if request.append else request.target_path
+            partitions = _partitions(params)
             tables, note, of, found = _draft(params, folder, request.project_root)
             name = re.sub(r"\W", "_", folder.name)
             name = name if name[:1].isalpha() else f"release_{name}"
@@ -131,6 +141,7 @@ class SyntheticReleaseScaffolder(Scaffolder[ReleaseParams]):
                 "mechanism": "{name: tilt}",
                 "privacy.epsilon": repr(params.epsilon),
                 "workload.degree": str(3 if of is None else min(3, len(of.domain.names))),
+                **({} if partitions is None else _of_snapshots(partitions, tables)),
             }
             path = request.target_path if request.append else folder / "defs.yaml"
             before = f"{path.read_text(encoding='utf-8')}---\n" if request.append else ""
@@ -143,11 +154,50 @@ class SyntheticReleaseScaffolder(Scaffolder[ReleaseParams]):
                 remarks = *found, of.remark, of.hint, wide_attributes(of.domain)
                 if any(remarks):
                     click.echo("\n".join(["Read the domain over.", *filter(None, remarks)]))
-            # The budget of three releases: a first one is seldom the last.
-            whole = epsilon_from_rho(3 * Budget(params.epsilon, 1e-9).rho, 1e-9)
+            # The budget of three releases, for a first one is seldom the last, or of a year.
+            count = 3 if partitions is None else partitions.in_a_year
+            whole = epsilon_from_rho(count * Budget(params.epsilon, 1e-9).rho, 1e-9)
             records = ", records: public" if params.records_public else ""
             budget = f"{{epsilon: {math.ceil(100 * whole) / 100}, delta: 1.0e-9{records}}}"
-            _give_resources(folder, request.project_root, dataset, budget)
+            _give_resources(folder, request.project_root, dataset, budget, count)
+
+
+def _partitions(params: ReleaseParams) -> PartitionsSpec | None:
+    """Return the partitions that the options name, which a private table must be given with."""
+    given: object = params.partitions
+    if params.partitions is not None and params.partitions.lstrip().startswith("{"):
+        try:
+            given = json.loads(params.partitions)
+        except ValueError as error:
+            raise InputError(f"--partitions is no JSON: {error}.") from None
+    if given is not None and params.private is None:
+        raise InputError("--partitions needs --private: the table of which there are snapshots.")
+    return PartitionsSpec.of(given, params.start)
+
+
+def _of_snapshots(partitions: PartitionsSpec, tables: dict[str, Any]) -> dict[str, str]:
+    """Return the entries of partitions, once the private table names them by {partition}."""
+    private = tables["private"]
+    path = private if isinstance(private, str) else private.get("csv", private.get("parquet"))
+    if "{partition}" not in _shown(private):
+        if path is None:
+            raise InputError(
+                "--private has no {partition}: write it where the snapshots differ, as in where"
+                " month = '{partition}'."
+            )
+        stem, dot, suffix = path.rpartition(".")
+        opened = f"{stem}_{{partition}}.{suffix}" if dot else f"{path}/{{partition}}"
+        kind = next((key for key in ("csv", "parquet") if key in private), None)
+        tables["private"] = opened if isinstance(private, str) else {**private, str(kind): opened}
+    if partitions.every is None:
+        return {"private": _shown(tables["private"]), "partitions": _static(partitions)}
+    every, start = partitions.every, partitions.start
+    named = {"partitions": every, "start": f"'{start}'", "schedule": every}
+    return {"private": _shown(tables["private"]), **named}
+
+
+def _static(partitions: PartitionsSpec) -> str:
+    return json.dumps({"static": list(partitions.static)}, ensure_ascii=False)
 
 
 def _draft(
@@ -314,7 +364,7 @@ def _all_or_nothing(request: ScaffoldRequest[Any]) -> Iterator[None]:
         raise
 
 
-def _give_resources(folder: Path, root: Path | None, dataset: str, budget: str) -> None:
+def _give_resources(folder: Path, root: Path | None, dataset: str, budget: str, count: int) -> None:
     """Write the resources next to a release, unless the project has them."""
     if root is None:
         return
@@ -345,7 +395,7 @@ def _give_resources(folder: Path, root: Path | None, dataset: str, budget: str) 
     write_ledger_id(folder, identity)
     click.echo(
         f"The ledger and the stores that it runs on: {beside.relative_to(root)}. Its budget"
-        f" {budget} has room for three such releases. {LEDGER_ID} names the ledger: commit it, so"
+        f" {budget} has room for {count} such releases. {LEDGER_ID} names the ledger: commit it, so"
         " that a clone of the project begins no other."
     )
 

@@ -252,7 +252,19 @@ def source_from_config(config: str | Mapping[str, Any] | Source) -> Source:
         given[first] = source_from_config(config[kind])
     else:
         given[first] = _checked(kind, kind, config[kind], str)
-    needed = [one.name for one in fields(source) if one.default is dataclasses.MISSING]
+    if "but" in given:
+        given["but"] = {str(name): one for name, one in given["but"].items()}
+        for partition, own in given["but"].items():
+            try:
+                like = source_from_config({kind: config[kind], **own})
+            except (SpecificationError, TypeError) as error:
+                raise SpecificationError(f"source {kind!r}: but.{partition}: {error}") from None
+            given["but"][partition] = {name: getattr(like, name) for name in own}
+    needed = [
+        one.name
+        for one in fields(source)
+        if one.default is dataclasses.MISSING and one.default_factory is dataclasses.MISSING
+    ]
     missing = [name for name in needed if name not in given]
     if missing:
         raise SpecificationError(f"source {kind!r} needs the key {missing[0]!r}")

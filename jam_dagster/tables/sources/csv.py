@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, nullcontext
 from csv import Error as CsvError
 from csv import reader
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from io import BytesIO
 from typing import IO, TYPE_CHECKING, Any, ClassVar, cast
 
@@ -82,6 +82,8 @@ class CsvSource(Source):
     text
         Columns to keep as texts though they look like numbers, such as postal codes with
         leading zeros.
+    but
+        What the files of single partitions have otherwise, by partition: any of the keys above.
 
     Raises
     ------
@@ -96,6 +98,7 @@ class CsvSource(Source):
     skipinitialspace: bool = True
     missing: tuple[str, ...] = MISSING
     text: tuple[str, ...] = ()
+    but: dict[str, dict[str, Any]] = field(default_factory=dict, hash=False)
 
     has_dialect: ClassVar[bool] = True
 
@@ -109,6 +112,10 @@ class CsvSource(Source):
             )
         if len(self.decimal) != 1:
             raise SpecificationError(f"decimal must be one character, got {self.decimal!r}")
+
+    def of_partition(self, partition: str) -> CsvSource:
+        """Return the source as the file of one partition is written."""
+        return replace(self, **{"but": {}, **self.but.get(partition, {})}) if self.but else self
 
     def read(self, *, private: bool) -> pd.DataFrame:
         """Read the file (see `Source.read`).
@@ -318,7 +325,7 @@ class CsvSource(Source):
 
     def identity(self) -> str:
         """Return the file and its reading options (see `Source.identity`)."""
-        options = changed_fields(self, "path", "encoding")
+        options = changed_fields(self, "path", "encoding", "but")
         for name in ("missing", "text"):
             if name in options:
                 options[name] = sorted({*options[name]})

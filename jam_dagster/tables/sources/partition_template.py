@@ -6,10 +6,11 @@ import dataclasses
 import os
 import re
 import stat
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from jam_dagster.errors import SpecificationError
 from jam_dagster.tables.sources.base import path_of, whole
+from jam_dagster.tables.sources.csv import CsvSource
 from jam_dagster.tables.sources.identity import is_one_file, place_of, places_in, selects_records
 from jam_dagster.tables.sources.public import PublicSources
 from jam_dagster.tables.sources.source import Source
@@ -53,6 +54,7 @@ def at_partition(source: AnySource, partition: str) -> AnySource:
     if not is_partitioned(source):
         return source
     check_partition(partition)
+    source = _as_in(source, partition)
     changed: dict[str, Any] = {
         name: value.replace(PLACEHOLDER, partition)
         if isinstance(value, str)
@@ -91,11 +93,26 @@ def _opened(source: Source, partition: str) -> str:
     Else a link is in the way, of the partition's file or folder or of one that is named
     ``{partition}`` itself: what it leads to is a table of its own.
     """
-    opened = source.identity()
     if not partition:
-        return opened
+        return source.identity()
+    opened = _as_in(source, partition).identity()
     identity = at_partition(source, partition).identity()
     return opened if opened.replace(PLACEHOLDER, partition) == identity else identity
+
+
+def _as_in(source: AnySource, partition: str) -> AnySource:
+    """Return the source with the reading options of one partition, and its texts as they are."""
+    if isinstance(source, CsvSource):
+        return cast("AnySource", source.of_partition(partition))
+    changed: dict[str, Any] = {
+        name: _as_in(value, partition)
+        for name, value in _parts(source).items()
+        if not isinstance(value, str)
+    }
+    if not changed:
+        return source
+    changed = {"tables": changed} if isinstance(source, PublicSources) else changed
+    return dataclasses.replace(source, **changed)  # type: ignore[type-var]  # it has fields
 
 
 def linked_file(source: Source) -> str:

@@ -235,6 +235,34 @@ def test_the_lines_for_partitions_can_be_put_to_use(project: Path, loaded: Loade
     assert definitions.resolve_schedule_def("mine_release_schedule")
 
 
+@pytest.mark.parametrize(
+    ("params", "wanted"),
+    [
+        (
+            {"partitions": "monthly", "start": "2026-01-01"},
+            {"partitions": "monthly", "start": "2026-01-01", "schedule": "monthly"},
+        ),
+        (
+            {"partitions": '{"static": ["wave1", "wave2"]}'},
+            {"partitions": {"static": ["wave1", "wave2"]}},
+        ),
+    ],
+)
+def test_snapshots_are_scaffolded_at_once(
+    project: Path, loaded: Loaded, params: dict[str, str], wanted: dict[str, Any]
+) -> None:
+    path = scaffold(project, "mine", public="survey.csv", private="people.csv", **params)
+    given = attributes(path)
+    assert given["private"] == "../../people_{partition}.csv"
+    assert {name: given.get(name) for name in wanted} == wanted
+    resources = attributes(project / "defs" / "release_resources")
+    count = 12 if "start" in params else 2
+    whole = Budget(resources["budgets"]["mine"]["epsilon"], 1e-9).rho
+    assert count * Budget(1.0, 1e-9).rho <= whole < (count + 0.5) * Budget(1.0, 1e-9).rho
+    _, definitions = loaded(path)
+    assert definitions.resolve_job_def("mine_release").partitions_def is not None
+
+
 def test_the_project_gets_what_it_runs_on_once(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -284,6 +312,12 @@ def test_resources_of_ones_own_are_left_alone(
         ({"public": "survey.xlsx"}, "survey.xlsx"),
         ({"private": "people.csv"}, "--private and --children need --public"),
         ({"dataset": "two words"}, "--dataset"),
+        ({"public": "survey.csv", "partitions": "monthly"}, "--partitions needs --private"),
+        (
+            {"public": "survey.csv", "private": "people.csv", "partitions": "monthly"},
+            "need a start, a day such as 2026-01-01",
+        ),
+        ({"public": "survey.csv", "private": "people.csv", "partitions": "{x"}, "is no JSON"),
         ({"public": "survey.csv", "period": "2025"}, "--period must be FIRST/LAST"),
         ({"public": "survey.csv", "period": "2025-01-01/2025-12-31"}, "no column of dates"),
     ],

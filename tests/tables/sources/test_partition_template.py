@@ -1,5 +1,6 @@
 """Which snapshot a source reads: `{partition}` in its path or query."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -179,3 +180,33 @@ def test_each_partition_reads_rows_of_its_own(tmp_path: Path) -> None:
     )
     ages = [list(at_partition(source, f"2026-0{m}").read(private=True)["age"]) for m in (1, 2)]
     assert ages == [[1], [2, 3]]
+
+
+def test_a_partition_may_be_written_in_another_dialect(tmp_path: Path) -> None:
+    (tmp_path / "p_2026-01.csv").write_text("a,b\n1.5,x\n")
+    (tmp_path / "p_2026-02.csv").write_bytes("a;b\n2,5;é\n".encode("latin-1"))
+    german = {"separator": ";", "decimal": ",", "encoding": "latin-1"}
+    config = {"csv": str(tmp_path / "p_{partition}.csv"), "but": {"2026-02": german}}
+    both = source_from_config(config)
+    tables = [at_partition(both, name).read(private=False) for name in ("2026-01", "2026-02")]
+    assert [table.iloc[0].tolist() for table in tables] == [[1.5, "x"], [2.5, "é"]]
+    assert hash(both)
+    assert source_from_config(both.to_dict()) == both
+    # All partitions are of one table, whatever they are written in.
+    assert table_of(both, "2026-01") == table_of(both, "2026-02") != ""
+    moved = at_partition(source_from_config({"shift": config, "by": "1 week"}), "2026-02")
+    assert moved.to_dict()["shift"] == {"csv": str(tmp_path / "p_2026-02.csv"), **german}
+
+
+@pytest.mark.parametrize(
+    ("but", "said"),
+    [
+        ({"2026-02": {"separator": 5}}, "but.2026-02: source 'csv': separator must be a text"),
+        ({"2026-02": {"path": "x"}}, "but.2026-02"),
+        ({"2026-02": ";"}, "but"),
+        ({"2026-02": {"separator": ";;"}}, "one character"),
+    ],
+)
+def test_a_dialect_of_a_partition_that_cannot_be(but: Any, said: str) -> None:
+    with pytest.raises(SpecificationError, match=re.escape(said)):
+        source_from_config({"csv": "p_{partition}.csv", "but": but})
