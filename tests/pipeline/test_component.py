@@ -16,7 +16,7 @@ from jam_dagster.errors import SpecificationError
 from jam_dagster.pipeline import SyntheticRelease
 from jam_dagster.pipeline.build import release_definitions
 from jam_dagster.privacy import Ledger
-from jam_dagster.privacy.ledger.identity import write_ledger_id
+from jam_dagster.privacy.ledger.identity import LEDGER_ID, write_ledger_id
 from jam_dagster.release import DomainSpec
 from jam_dagster.release.options import release_spec
 from tests.pipeline.conftest import AS_DAGSTER_WARNS, DOMAIN, UP_TO_SYNTHETIC, Bench, failure
@@ -52,6 +52,8 @@ def loaded(
         contents = {"type": name, "attributes": attributes}
         path = sandbox.scaffold_component(component_cls=kind, defs_yaml_contents=contents)
         DOMAIN.save(path / "people.yaml")
+        # The scaffolder names the sandbox's own.
+        (path / LEDGER_ID).unlink()
         if ledger_id:
             write_ledger_id(path, ledger_id)
         for name in ("private.csv", "public.csv"):

@@ -302,7 +302,7 @@ def test_snapshots_that_follow_each_other_leak_nothing(tmp_path: Path) -> None:
         done = run(tmp_path, "snapshots", partition=snapshot)
         assert done.returncode == 0, done.stderr[-3000:]
     refused = run(tmp_path, "snapshots", partition="third")
-    assert "BudgetExceededError" in refused.stderr
+    assert "is left, rho" in refused.stderr
     # The files of both, and what the second was drawn on.
     names = {path.name for path in files(tmp_path / "releases")}
     assert {"first.csv", "second.csv", "second.codes.parquet", "public.codes.parquet"} <= names
@@ -325,5 +325,5 @@ def test_retries_leak_nothing(tmp_path: Path) -> None:
 
     plant(tmp_path)
     done = run(tmp_path, "private")
-    assert "AttemptsError" in done.stderr
+    assert "did not end well" in done.stderr
     assert_no_leak(tmp_path)
