@@ -1,0 +1,78 @@
+"""The measurements of a census: limits that kill, rows that are added, and the parts."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks import census
+from benchmarks.census import PARTS, Taken, limited, main, read_rows
+from benchmarks.make_census import write_census
+
+ROOM = 500_000_000
+
+
+def run(code: str, folder: Path, *, limit: int = ROOM, seconds: float = 60.0) -> Taken:
+    return limited([sys.executable, "-c", code], limit=limit, seconds=seconds, folder=folder)
+
+
+def test_a_command_is_measured(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(bytes(3_000_000))
+    code = f"print(len(open({str(tmp_path / 'file')!r}, 'rb').read()))"
+
+    taken = run(code, tmp_path)
+
+    assert taken.status == "done"
+    assert taken.output == "3000000\n"
+    assert taken.read_bytes > 3_000_000
+    assert taken.cpu_seconds > 0
+    assert 0 < taken.peak_bytes < ROOM
+
+
+def test_a_process_that_allocates_too_much_fails(tmp_path: Path) -> None:
+    taken = run("bytearray(400_000_000)", tmp_path, limit=300_000_000)
+
+    assert taken.status == "exit status 1"
+    assert "MemoryError" in (tmp_path / "said.txt").read_text()
+
+
+def test_processes_that_hold_too_much_together_are_killed(tmp_path: Path) -> None:
+    # Each is below the limit.
+    code = "import os, time; os.fork(); held = bytearray(b'1') * 60_000_000; time.sleep(30)"
+    assert run(code, tmp_path, limit=100_000_000).status == "killed: memory"
+
+
+def test_a_command_that_takes_too_long_is_stopped(tmp_path: Path) -> None:
+    assert run("import time; time.sleep(30)", tmp_path, seconds=0.1).status == "stopped: time"
+
+
+def test_parts_that_need_a_failed_one_are_skipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_census(tmp_path, rows=30, columns=3, files=2, public_rows=5)
+    commands: list[list[str]] = []
+
+    def fake(command: list[str], *, limit: int, seconds: float, folder: Path) -> Taken:
+        commands.append(command)
+        (folder / "said.txt").write_text("no room\n")
+        failed = "synthesize" in command and "--public" in command
+        status = "exit status 1" if failed else "done"
+        return Taken(status, 1.0, 2.0, 3_000_000_000, 4, '{"seconds": {"read": 0.5}}')
+
+    monkeypatch.setattr(census, "limited", fake)
+    out = tmp_path / "rows.parquet"
+
+    assert main([str(tmp_path), "--out", str(out), "--label", "a1"]) == 1
+    assert main([str(tmp_path), "--out", str(out), "--parts", "draft"]) == 0
+
+    rows = read_rows(out)
+    assert [row["part"] for row in rows] == [part for part in PARTS if part != "verify"] + ["draft"]
+    assert {(row["rows"], row["columns"]) for row in rows} == {(30, 3)}
+    assert [row["status"] for row in rows].count("exit status 1") == 1
+    assert rows[-2]["code"] == "a1"
+    assert rows[-3]["stages"] == '{"read": 0.5}'
+    shown, said = capsys.readouterr()
+    assert "| 30 | 3 | release | exit status 1 | 1.0 | 2.0 | 3.00 | 0.00 |" in shown
+    assert said == "no room\n\n"
