@@ -342,7 +342,8 @@ class WorkloadSpec(_Keys):
         """Return the workload over `domain`, or raise for attributes that it does not have."""
         from jam_dagster.tables import Workload
 
-        if self.degree is not None:
+        if self.degree is not None and self.degree > len(domain.names):
+            # The degree is refused there.
             return Workload.all_k_way(domain, self.degree)
         return Workload.specified(domain, self.to_dict())
 

@@ -34,7 +34,7 @@ GROUPS = 8
 """The most groups of an attribute's values; a missing and an absent one are groups of their own."""
 
 RELATED = 0.1
-"""The least L1 distance from independence of a relation that is named if it is lost."""
+"""The least L1 distance from independence of a relation that counts."""
 
 _NO_SPREAD = 1e-12
 _RAKINGS = 50
@@ -218,9 +218,8 @@ class CoarsePairs:
     def lost(self, synthetic: MarginalSource, public: MarginalSource) -> list[str]:
         """Return the pairs that are related in a public table, and hardly in a synthetic one.
 
-        A relation is the L1 distance of a pair from the product of its margins, less what chance
-        may make of the public records. It counts if it is above `RELATED`, and is lost if the
-        synthetic one is below half of it, whether the pair was measured or not.
+        A relation is lost if the synthetic one is below half of it, whether the pair was measured
+        or not.
 
         Parameters
         ----------
@@ -232,22 +231,37 @@ class CoarsePairs:
         list of str
             The names joined by " x ", the strongest relation first.
         """
+        relations = self.related(public)
+        lost: set[Clique] = set()
+        for counted in marginal_blocks(synthetic, list(relations)):
+            pairs = tuple(counted)
+            ours = self._coarse(pairs, counted, max(1, synthetic.records))
+            kept = np.abs(ours - _product(ours)).sum(axis=(1, 2))
+            lost |= {
+                pair for pair, one in zip(pairs, kept, strict=True) if one < relations[pair] / 2
+            }
+        return [" x ".join(pair) for pair in relations if pair in lost]
+
+    def related(self, public: MarginalSource) -> dict[Clique, float]:
+        """Return the pairs that are related in a public table, the strongest relation first.
+
+        A relation is the L1 distance of a pair from the product of its margins, less what chance
+        may make of the public records. It counts if it is above `RELATED`.
+        """
         wanted = [pair for pair in self.pairs if is_known(public, pair)]
-        found: dict[str, float] = {}
+        found: dict[Clique, float] = {}
         for counted in marginal_blocks(public, wanted):
             pairs = tuple(counted)
-            theirs = self._coarse(pairs, counted, public.records)
-            ours = self._coarse(pairs, synthetic.marginals(pairs), max(1, synthetic.records))
-            product, kept = (_product(one) for one in (theirs, ours))
+            theirs = self._coarse(pairs, counted, max(1, public.records))
+            product = _product(theirs)
             # The distance that chance alone makes of independent attributes: its mean, and two of
             # its deviations.
-            variances = product / public.records
+            variances = product / max(1, public.records)
             chance = np.sqrt(2.0 / np.pi * variances).sum(axis=(1, 2))
             chance += 2.0 * np.sqrt((1.0 - 2.0 / np.pi) * variances.sum(axis=(1, 2)))
             relation = np.abs(theirs - product).sum(axis=(1, 2)) - chance
-            lost = (relation > RELATED) & (np.abs(ours - kept).sum(axis=(1, 2)) < relation / 2)
-            found |= {" x ".join(pairs[at]): float(relation[at]) for at in np.flatnonzero(lost)}
-        return sorted(found, key=found.__getitem__, reverse=True)
+            found |= {pairs[at]: float(relation[at]) for at in np.flatnonzero(relation > RELATED)}
+        return dict(sorted(found.items(), key=lambda one: -one[1]))
 
     def _coarse(self, pairs: Sequence[Clique], counts: Counts, records: int) -> Floats:
         """Return the shares of the groups of each pair, shape ``(pairs, 10, 10)``."""

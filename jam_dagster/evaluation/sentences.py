@@ -85,6 +85,7 @@ SENTENCES = {
     "rules_broken": "The synthetic table breaks {broken} of the {rules} rules that its rows are to keep, most often {rule}, in {rows:,} of {checked:,} rows.",
     "copied": "Nothing compares {columns} with the private table: a table of values in the domain determines such columns by others.",
     "further_in": "It is further from the private table in {line} than {table} is: {ours_there} against {theirs_there}.",
+    "related": "The workload also has {pairs}, since the public table relates them.",
     "relation_lost": "{pairs} are related in the public table, and less than half as much in the synthetic one.",
     "scored": "A classifier of {target} has an area under the ROC curve of {ours} on private records if it learns from the synthetic rows{others}.",
     "scores_hidden": "Noise hides how well a classifier of {target} that learns from the synthetic rows predicts private records.",

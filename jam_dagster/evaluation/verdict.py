@@ -144,6 +144,7 @@ def verdict_of(
     learned: bool = True,
     apart: PairErrors | None = None,
     lost: Sequence[str] = (),
+    related: Sequence[str] = (),
     measured: Sequence[str] | None = None,
     held_out: Mapping[str, tuple[float, float]] | None = None,
 ) -> Verdict:
@@ -180,6 +181,8 @@ def verdict_of(
         How far the synthetic table is from the public one, which bounds how far their errors are.
     lost
         Pairs that are related in the public table, and hardly in the synthetic one.
+    related
+        Pairs that were added to the workload, since the public table relates them.
     measured
         The marginals of two attributes or more that were measured privately, of a release that
         names no purpose; None: it names one, or they may not be shown.
@@ -227,6 +230,8 @@ def verdict_of(
         if not few and errors.equivalent_within is not None:
             least, most = errors.equivalent_within
             statistics.append(_said("sample_within", least=least, most=most))
+    if related:
+        notes.append(_said("related", pairs=listed(related)))
     if lost:
         notes.append(_said("relation_lost", pairs=listed(lost)))
     notes += [] if errors is None else _scored_sentences(errors, compared)

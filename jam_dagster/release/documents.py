@@ -192,7 +192,8 @@ class MadeRelease:
         mode = "off" if exact else spec.evaluation_mode
         uniform, measured = None, error is not None and error.synthetic is not None
         left_out = () if error is None else error.left_out
-        judged = judged_workload(spec.workload.build(domain), domain, left_out)
+        workload = spec.workload.build(domain)
+        judged = judged_workload(workload, domain, left_out)
         bare = error is not None and error.public is None and error.uniform is None
         if measured and bare and judged is not None:
             uniform = uniform_distance(counts, judged)
@@ -213,6 +214,7 @@ class MadeRelease:
             learned=spec.mechanism.build().uses_public,
             apart=apart,
             lost=lost,
+            related=[] if domain.restricted else [" x ".join(one) for one in workload.related],
             measured=self._measured(left_out) if measured else None,
             held_out=None if exact else self._held_out(),
         )

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jam_dagster.errors import InputError, SourceError, SpecificationError
+from jam_dagster.evaluation.coarse_pairs import CoarsePairs
 from jam_dagster.tables import Domain, EncodedTable, PublicTables, Source
+from jam_dagster.tables.codes.encode import encode
 from jam_dagster.tables.domain.binned import BinnedAttribute
 from jam_dagster.tables.domain.columns import missing_in
 from jam_dagster.tables.drafting.paid_draft import with_public_values
@@ -62,7 +65,8 @@ def domain_of(
 ) -> Domain:
     """Return the domain of a release: the declared one, or one drafted from the public tables.
 
-    One that asks for values keeps those of the public table.
+    One that asks for values keeps those of the public table, and one whose workload may lack a pair
+    has those that are related there.
     """
     domain = spec.domain.declared
     if domain is None:
@@ -72,10 +76,28 @@ def domain_of(
         domain = draft.domain
     elif spec.asks_by_tables and public:
         domain = with_public_values(domain, public[""])
+    domain = with_related(spec, public, domain)
     unit = spec.privacy.protection.unit
     if unit is not None:
         unit.check(domain)
     return domain
+
+
+def with_related(spec: ReleaseSpec, public: Mapping[str, pd.DataFrame], domain: Domain) -> Domain:
+    """Return a domain with the pairs that are related in the public table, if any are added.
+
+    They are the strongest relations of the workload's attributes that it lacks, at most as many as
+    its marginals, so that they have no more than half of its weight.
+    """
+    if not spec.relates or not public or domain.related is not None:
+        return domain
+    wanted = {*spec.lacking(domain)}
+    if not wanted:
+        return domain
+    codes = encode(public[""], domain, private=False)
+    found = [one for one in CoarsePairs.of(domain, codes).related(codes) if one in wanted]
+    most = len(spec.workload.build(domain))
+    return replace(domain, related=tuple(found[:most])) if found else domain
 
 
 def identified(spec: ReleaseSpec, source: Source | None = None) -> ReleaseSpec:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -447,14 +448,41 @@ class ReleaseSpec(Section):
         asks = self.asked is not None and self.has_public
         return asks or self.domain.identify == "paid"
 
+    @property
+    def relates(self) -> bool:
+        """Whether pairs that are related in the public table are added to the workload.
+
+        They are if the workload may lack a pair, and the domain does not say which are related. It
+        takes one public table, the same for all that is asked of it: none of a release before, of
+        children, or next to a domain that is bought or from private data.
+        """
+        # Any other degree holds all pairs.
+        if self.workload.degree not in (None, 1):
+            return False
+        declared = self.domain.declared
+        several = self.public is None or isinstance(self.public, PublicSources)
+        if several or self.previous is not None or self.private.linked is not None:
+            return False
+        if self.asked is not None or self.domain.identify == "paid" or self.domain.restricted:
+            return False
+        return declared is None or (declared.related is None and bool(self.lacking(declared)))
+
+    def lacking(self, domain: Domain) -> tuple[Clique, ...]:
+        """Return the pairs of the workload's attributes that none of its marginals holds."""
+        workload = self.workload.build(domain)
+        asked = {name for clique in workload.cliques for name in clique}
+        return workload.lacks(combinations((one for one in domain.names if one in asked), 2))
+
     def over(self, domain: Domain) -> Self:
         """Return the release over what it asks for, if columns or tables decide that.
 
         Parameters
         ----------
         domain
-            The domain that asks for them, or what was bought.
+            The domain that asks for them, or what was bought; or with related pairs.
         """
+        if self.domain.declared is not None and self.relates:
+            return self.with_domain(DomainSpec(declared=domain))
         if not self.asks_by_tables:
             return self
         asking = domain if domain.bought is None else domain.bought.asked

@@ -30,7 +30,7 @@ from jam_dagster.privacy.ledger.history import history_sentences
 from jam_dagster.privacy.ledger.identity import ledger_fault
 from jam_dagster.privacy.shares import MECHANISM
 from jam_dagster.privacy.warnings import configuration_warnings
-from jam_dagster.release.public_side import domain_of, draft_of, public_remarks
+from jam_dagster.release.public_side import domain_of, draft_of, public_remarks, with_related
 from jam_dagster.release.run import read_run
 from jam_dagster.release.sections import MechanismSpec
 from jam_dagster.tables import EncodedTable, Workload, encode
@@ -387,6 +387,10 @@ def _domain(spec: ReleaseSpec, frame: pd.DataFrame, notes: list[str]) -> Domain:
         draft = draft_of(spec, {"": frame})
         domain = draft.domain
         notes.append(f"The domain was drafted from the public table. {draft.remark}".rstrip())
+    domain = with_related(spec, {"": frame}, domain)
+    if related := spec.workload.build(domain).related:
+        pairs = ", ".join(map(" x ".join, related))
+        notes.append(f"The workload has pairs that it lacks and the public table relates: {pairs}.")
     if spec.privacy.unit is not None:
         spec.privacy.unit.build().check(domain)
     return domain

@@ -6,7 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from jam_dagster.evaluation.coarse_pairs import GROUPS, CoarsePairs, Groups, rank_correlation
+from jam_dagster.evaluation.coarse_pairs import (
+    GROUPS,
+    RELATED,
+    CoarsePairs,
+    Groups,
+    rank_correlation,
+)
 from jam_dagster.evaluation.independent_table import IndependentTable
 from jam_dagster.tables import Domain, EncodedTable, NumericAttribute
 
@@ -187,3 +193,10 @@ def test_chance_in_a_small_public_table_is_no_relation() -> None:
     ]
 
     assert sum(map(len, found)) <= 3
+
+
+def test_a_strong_relation_comes_before_a_weak_one() -> None:
+    weak, strong = related(3000, 0, 0.3), related(3000, 0, 0.9)
+    ((pair, found),) = CoarsePairs.of(ORDERED, strong).related(strong).items()
+    assert pair == ("a", "b")
+    assert found > CoarsePairs.of(ORDERED, weak).related(weak)[pair] > RELATED

@@ -190,6 +190,7 @@ CASES: dict[str, tuple[Verdict, dict[str, object]]] = {
             "theirs_there": "0.200",
         },
     ),
+    "related": (verdict_of(exact(0.1), related=["a x b"]), {"pairs": "a x b"}),
     "relation_lost": (verdict_of(exact(0.1), lost=["a x b"]), {"pairs": "a x b"}),
     "scored": (
         verdict_of(scored(0.9, 0.5)),

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 import jam_dagster as jam
-from jam_dagster.certificates import Certificate
+from jam_dagster.certificates import Certificate, verify
 from jam_dagster.errors import (
     BudgetExceededError,
     DomainError,
@@ -42,6 +42,7 @@ from jam_dagster.tables import (
     FrameSource,
     ParquetSource,
     PublicSources,
+    Workload,
     draft_table,
 )
 from tests.budgets import PUBLIC_N
@@ -633,3 +634,22 @@ def test_every_option_of_a_release_is_one_of_python() -> None:
 
 def test_the_names_of_the_package_are_found() -> None:
     assert {"synthesize", "FrameRelease"} <= set(dir(jam)) & set(jam.__all__)
+
+
+def test_related_pairs_of_the_public_table_are_added_and_verified_without_it() -> None:
+    public = PUBLIC.assign(job=PUBLIC["age"] % 3)
+    made = exact(public=public, mechanism="hdmm_pgm", settings={}, degree=1, folder="release")
+    assert made.domain.related == (("age", "job"),)
+    wanted = Workload.of(made.domain, [["age"], ["sex"], ["job"], ["age", "job"]])
+    assert made.transcript.workload_digest == wanted.digest
+    assert any("also has age x job" in one for one in made.verdict.notes)
+    found = verify(Path("release"), ledger=Ledger("ledger.db"))
+    assert [one.message for one in found if not one.passed] == []
+    # The same again, and none where the public table says nothing.
+    units = spent()
+    again = exact(public=public, mechanism="hdmm_pgm", settings={}, degree=1, folder="release")
+    assert (again.domain.related, spent()) == (made.domain.related, units)
+    plain = {"mechanism": "hdmm_pgm", "settings": {}, "degree": 1, "noise": "numpy", "seed": 0}
+    research = jam.synthesize(PRIVATE, public, domain=DOMAIN, epsilon=1.0, **plain)
+    alone = jam.synthesize(PRIVATE, PUBLIC, domain=DOMAIN, epsilon=1.0, **plain)
+    assert (research.domain.related, alone.domain.related) == (made.domain.related, None)

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -186,3 +187,56 @@ def test_a_public_file_of_another_dialect_is_refused_with_the_one_that_it_shows(
     # What is stated stays, so nothing better is found.
     with pytest.raises(SourceError, match=r"set `encoding`.*[^}]$"):
         read({"csv": str(path), "separator": ";", "encoding": "utf-8-sig", "decimal": ","})
+
+
+RELATED = {"attributes": {name: {"values": ["f", "m"]} for name in ("a", "b", "c", "d")}}
+
+
+def related(**given: object) -> Domain:
+    """Return the domain of a release; in its public table c is a, and d is b in 19 of 20 rows."""
+    domain = given.pop("domain", Domain.from_dict(RELATED))
+    options = {"release": "r", "private": "private.csv", "public": "public.csv", "epsilon": 1.0}
+    spec = release_spec(**{**options, "domain": domain, **given})
+    a, b = (np.arange(400) % 2).tolist(), (np.arange(400) // 2 % 2).tolist()
+    d = [one if row % 20 else 1 - one for row, one in enumerate(b)]
+    codes = pd.DataFrame({"a": a, "b": b, "c": a, "d": d}).replace({0: "f", 1: "m"})
+    found = domain_of(spec, {"": codes})
+    # Whatever was asked for, the release over what was found finds it again.
+    assert domain_of(spec.over(found), {"": codes}) == found
+    return found
+
+
+def test_pairs_that_the_public_table_relates_are_added_where_the_workload_lacks_them() -> None:
+    found = related(degree=1)
+    assert found.related == (("a", "c"), ("b", "d"))
+    assert found.digest != Domain.from_dict(RELATED).digest
+    assert Domain.from_dict(found.to_dict()) == found
+    assert "\nrelated: [[a, c], [b, d]]\n" in found.to_yaml()
+    assert related(cliques=[["a", "b"], ["c"]]).related == (("a", "c"),)
+    # The strongest ones, as many as there are marginals.
+    assert related(cliques=[["a", "b"], ["c", "d"]]).related == (("a", "c"), ("b", "d"))
+    # c is a in another column, so a draft derives it.
+    assert related(degree=1, domain={"identify": "public"}).related == (("b", "d"),)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"degree": 2},
+        {"cliques": [["a", "c"], ["b", "d"]]},
+        {"cliques": [["a", "b"]]},
+        # Whoever declares the domain may say that none is added.
+        {"degree": 1, "domain": Domain.from_dict(RELATED | {"related": []})},
+    ],
+)
+def test_no_pair_is_added_to_a_workload_that_has_all_it_asks_of(given: dict[str, object]) -> None:
+    found = related(**given)
+    assert not found.related
+    assert found.digest == Domain.from_dict(RELATED).digest
+
+
+@pytest.mark.parametrize("related", [[["a"]], [["a", "a"]], [["a", "x"]], "a", [["a", 1]]])
+def test_what_is_related_is_pairs_of_columns(related: object) -> None:
+    with pytest.raises(InputError):
+        Domain.from_dict(RELATED | {"related": related})

@@ -206,6 +206,8 @@ def code_version(graph: ReleaseGraph, name: str) -> str:
         if spec.domain.identify == "paid":
             drafted += [spec.domain.types, spec.domain.share, spec.domain.delta_share]
         parts.append(declared.digest if declared else drafted)
+        if spec.relates:
+            parts.append(spec.workload.to_dict())
     if name == "public_discretized" and spec.previous is not None:
         parts.append(spec.previous.to_dict())
     if name in ("privacy_budget", MECHANISM_RUN):

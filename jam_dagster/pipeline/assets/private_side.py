@@ -26,6 +26,7 @@ from jam_dagster.pipeline.assets.descriptions import (
 )
 from jam_dagster.pipeline.assets.execution import executed
 from jam_dagster.pipeline.assets.metadata import (
+    listed,
     pictures,
     preview,
     rounds_table,
@@ -307,6 +308,9 @@ def run_metadata(graph: ReleaseGraph, result: ReleaseRun) -> dict[str, Any]:
         "neighbours": transcript.neighbours.describe(),
         "releasable": graph.spec.releasable,
     }
+    related = graph.spec.workload.build(result.model.domain).related
+    if related and graph.tells_domain(result.model.domain):
+        configured["related"] = listed(" x ".join(pair) for pair in related)
     if warnings := run_warnings(graph, result):
         configured["warnings"] = dg.MetadataValue.md("\n".join(f"- {one}" for one in warnings))
     if not graph.tells_data(MECHANISM_RUN):

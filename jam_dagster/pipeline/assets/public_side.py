@@ -23,7 +23,13 @@ from jam_dagster.pipeline.assets.previous_release import (
 from jam_dagster.pipeline.assets.step import STORES, ReleaseStep
 from jam_dagster.pipeline.graph import ReleaseGraph
 from jam_dagster.release.engine import private_step
-from jam_dagster.release.public_side import domain_of, draft_of, identified, public_remarks
+from jam_dagster.release.public_side import (
+    domain_of,
+    draft_of,
+    identified,
+    public_remarks,
+    with_related,
+)
 from jam_dagster.tables import Domain, EncodedTable, MarginalSource, PublicTables
 from jam_dagster.tables.sources.public import encode_public
 from jam_dagster.tables.sources.public_apart import check_no_people
@@ -85,7 +91,7 @@ def _domain_asset(graph: ReleaseGraph) -> dg.AssetsDefinition:
         context.add_output_metadata(_domain_metadata(domain, shown=graph.tells_domain(domain)))
         return domain
 
-    if spec.declared is not None and not graph.spec.asks_by_tables:
+    if spec.declared is not None and not (graph.spec.asks_by_tables or graph.spec.relates):
         declared = spec.declared
 
         @release_asset(graph, "domain")
@@ -127,7 +133,7 @@ def _domain_asset(graph: ReleaseGraph) -> dg.AssetsDefinition:
         for name, said in (("left_out", draft.said_left_out), ("to_look_at", draft.said_notes)):
             if said:
                 context.add_output_metadata({name: listed(said)})
-        return lacking(context, draft.domain)
+        return lacking(context, with_related(graph.spec, _tables(graph, records), draft.domain))
 
     return domain_from_public
 
@@ -146,6 +152,8 @@ def _domain_metadata(domain: Domain, *, shown: bool) -> dict[str, Any]:
         }
         if domain.forbidden:
             metadata["impossible"] = listed(one.describe(domain) for one in domain.forbidden)
+        if domain.related:
+            metadata["related"] = listed(" x ".join(pair) for pair in domain.related)
     return metadata
 
 

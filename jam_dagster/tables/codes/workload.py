@@ -38,6 +38,8 @@ class Workload:
         their first occurrence in `cliques`.
     purpose
         The pairs of attributes that the named analyses need; none without a purpose.
+    related
+        The marginals that nobody asked for, of pairs that are related (`Domain.related`).
 
     Raises
     ------
@@ -49,6 +51,7 @@ class Workload:
     weights: tuple[float, ...]
     attributes: Clique = ()
     purpose: tuple[Clique, ...] = ()
+    related: tuple[Clique, ...] = ()
 
     def __post_init__(self) -> None:
         cliques = tuple(tuple(clique) for clique in self.cliques)
@@ -147,8 +150,9 @@ class Workload:
     def specified(cls, domain: Domain, given: Mapping[str, Any]) -> Workload:
         """Return the workload of a specification: of one ``degree``, or ``cliques`` listed.
 
-        A degree is that of the default, which is no more than there are attributes. A ``purpose``
-        weighs the marginals that hold one of its pairs: together as much as all others.
+        A degree is that of the default, which is no more than there are attributes. The domain's
+        related pairs are added, if no marginal holds them. A ``purpose`` weighs the marginals that
+        hold one of its pairs: together as much as all others.
 
         Raises
         ------
@@ -160,8 +164,22 @@ class Workload:
             made = cls.all_k_way(domain, min(degree, most) if isinstance(degree, int) else degree)
         else:
             made = cls.of(domain, given.get("cliques") or (), given.get("weights"))
-        purpose = given.get("purpose")
+        made, purpose = made._with_related(domain.related or ()), given.get("purpose")
         return made._serving(pairs_of(domain, purpose)) if purpose else made
+
+    def lacks(self, pairs: Iterable[Clique]) -> tuple[Clique, ...]:
+        """Return those of some pairs that no marginal holds."""
+        held = {pair for clique in self.cliques for pair in combinations(clique, 2)}
+        return tuple(pair for pair in pairs if pair not in held)
+
+    def _with_related(self, pairs: tuple[Clique, ...]) -> Workload:
+        """Return the workload with the pairs that it lacks, which weigh as the mean marginal."""
+        more = self.lacks(pairs)
+        if not more:
+            return self
+        weight = math.fsum(self.weights) / len(self.weights)
+        cliques, weights = self.cliques + more, self.weights + (weight,) * len(more)
+        return Workload(cliques, weights, self.attributes, related=more)
 
     def _serving(self, pairs: tuple[Clique, ...]) -> Workload:
         """Return the workload in which the marginals of some pairs have half of the weight.
@@ -171,8 +189,7 @@ class Workload:
         """
         wanted = set(pairs)
         served = [not wanted.isdisjoint(combinations(clique, 2)) for clique in self.cliques]
-        held = {pair for clique in self.cliques for pair in combinations(clique, 2)}
-        more = tuple(pair for pair in pairs if pair not in held)
+        more = self.lacks(pairs)
         cliques, weights = self.cliques + more, self.weights + (1.0,) * len(more)
         served += [True] * len(more)
         ours = sum(one for one, serves in zip(weights, served, strict=True) if serves)
@@ -180,7 +197,7 @@ class Workload:
         weighed = [
             factor * one if serves else one for one, serves in zip(weights, served, strict=True)
         ]
-        return Workload(cliques, tuple(weighed), self.attributes, pairs)
+        return Workload(cliques, tuple(weighed), self.attributes, pairs, self.related)
 
     @cached_property
     def digest(self) -> str:

@@ -58,6 +58,7 @@ from jam_dagster.tables.domain.domain_file import (
 from jam_dagster.tables.domain.formula import Formula
 from jam_dagster.tables.domain.impossible import ImpossibleCombination, condition_of, with_missing
 from jam_dagster.tables.domain.numbering import Numbering
+from jam_dagster.tables.domain.order import TWO
 from jam_dagster.tables.domain.text_dtype import dtype_of
 from jam_dagster.tables.domain.totals import Total
 from jam_dagster.tables.domain.unique import Unique
@@ -101,6 +102,8 @@ class Domain:
         equal width; None: nothing.
     bought
         How the edges were bought, if they were.
+    related
+        Pairs of attributes that a workload without them has too; None: nobody said which.
 
     Raises
     ------
@@ -119,6 +122,7 @@ class Domain:
     children: Children | None = None
     asked: Asked | None = None
     bought: Bought | None = None
+    related: tuple[Clique, ...] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attributes", tuple(self.attributes))
@@ -161,6 +165,7 @@ class Domain:
                 f" {_MAX_MASKED_CELLS:,} cells together: declare fewer, or over fewer attributes"
             )
         self._check_asked()
+        self._check_related()
         # A circle is found at once.
         _ = self.orders
         check_constraints(self.constraints, self)
@@ -194,6 +199,19 @@ class Domain:
                     f"a rule is about {bought[0]!r}, whose values or edges are to be bought:"
                     " declare them, or remove the rule"
                 )
+
+    def _check_related(self) -> None:
+        """Bring the related pairs into the order of the domain, or raise DomainError."""
+        if self.related is None:
+            return
+        pairs = {self.canonical(pair) for pair in self.related}
+        if any(len(pair) != TWO for pair in pairs) or self.children is not None:
+            raise DomainError(
+                "'related' lists pairs of two attributes each, in the domain of one table: correct"
+                " or remove it"
+            )
+        ordered = sorted(pairs, key=lambda pair: [self.positions[name] for name in pair])
+        object.__setattr__(self, "related", tuple(ordered))
 
     def _check_formulas(self) -> None:
         """Raise DomainError if decoding cannot keep a formula in addition to the other rules."""
@@ -440,6 +458,7 @@ class Domain:
             "private" if children.restricted else self.identified_from,
             constraints=self.constraints,
             children=Children(link, self, children, tuple(totals), tuple(rules), tuple(numbers)),
+            related=children.related if self.related is None else self.related,
         )
 
     def buy(self, measure: Measure) -> Domain:
@@ -492,6 +511,8 @@ class Domain:
         if self.asked is not None:
             values = {name: [most, *public] for name, (most, public) in self.asked.values.items()}
             content["asked"] = [dict(self.asked.bins), values, self.asked.to_dict()]
+        if self.related:
+            content["related"] = [list(pair) for pair in self.related]
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -581,6 +602,8 @@ class Domain:
             content["derived"] = {one.name: one.to_entry() for one in self.derived}
         if self.order:
             content["columns"] = list(self.order)
+        if self.related is not None:
+            content["related"] = [list(pair) for pair in self.related]
         if self.bought is not None:
             content["bought"] = self.bought.to_dict()
         return content

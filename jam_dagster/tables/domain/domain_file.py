@@ -22,6 +22,7 @@
     constraints: [started <= ended]      # of every record
     repairs:                             # of synthetic rows alone
       - not_null: [age]
+    related: [[age, income]]             # pairs that a workload without them has too
 
 The last numeric bin is closed; the others contain only their lower edge. ``bounds`` with ``bins``
 means edges of equal width; integers without ``bins`` get a bin a value. In ``impossible`` a
@@ -105,7 +106,7 @@ from jam_dagster.tables.domain.within_roots import RootRule, among_siblings, bet
 _DOMAIN_KEYS = (
     *("attributes", "impossible", "constraints", "repairs"),
     *("derived", "columns", "identified_from", "children", "share", "delta_share", "bought"),
-    "within",
+    *("within", "related"),
 )
 KINDS: dict[str, type[Attribute]] = {
     "values": CategoricalAttribute,
@@ -168,6 +169,7 @@ def domain_from_dict(content: Mapping[str, Any], domain_class: Any) -> Any:
         constraints_from(plain, "constraints", content.get("constraints")),
         tuple(repairs),
         asked=asked,
+        related=_related(content.get("related")),
     )
     if link is None:
         return domain
@@ -175,6 +177,17 @@ def domain_from_dict(content: Mapping[str, Any], domain_class: Any) -> Any:
     child["identified_from"] = domain.identified_from
     numbers = numbers_from(f"children.{link.table}.numbers", child.pop("numbers", {}))
     return domain.with_children(link, domain_from_dict(child, domain_class), totals, rules, numbers)
+
+
+def _related(content: object) -> tuple[tuple[str, ...], ...] | None:
+    """Return the pairs that are declared to be related; None: nobody said."""
+    if content is None:
+        return None
+    pairs = as_list("the domain", "related", content)
+    listed = [as_list("the domain", "each of 'related'", pair) for pair in pairs]
+    return tuple(
+        tuple(as_text("the domain", "each of 'related'", name) for name in pair) for pair in listed
+    )
 
 
 def _asked(

@@ -11,7 +11,7 @@ import pytest
 from upath import UPath
 
 from jam_dagster.pipeline.storage.formats import CODES, DOMAIN, TABLE
-from jam_dagster.release import DomainSpec, PrivacySpec
+from jam_dagster.release import DomainSpec, MechanismSpec, PrivacySpec, WorkloadSpec
 from jam_dagster.tables import Domain, EncodedTable
 from tests.pipeline.conftest import (
     GIVEN,
@@ -19,6 +19,7 @@ from tests.pipeline.conftest import (
     Bench,
     failure,
     nothing_pictured,
+    told,
     write_tables,
 )
 from tests.tiers import first_quick
@@ -85,3 +86,22 @@ def test_a_public_input_that_was_changed_is_made_again(given: Bench, name: str) 
     change(given, name)
     with nothing_pictured():
         assert given.run(UP_TO_SYNTHETIC, **CHANGES).success
+
+
+@pytest.mark.slow
+def test_a_declared_domain_has_the_pairs_that_its_public_table_relates(tmp_path: Path) -> None:
+    write_tables(tmp_path)
+    changes = {"mechanism": MechanismSpec("hdmm_pgm"), "workload": WorkloadSpec(degree=1)}
+    with Bench(tmp_path) as bench, nothing_pictured():
+        result = bench.run(**changes)
+        assert result.success, failure(result)
+        domain = Domain.load(str(bench.releases / "people" / "domain.yaml"))
+        assert ("town", "job") in (domain.related or ())
+        shown = told(result)
+        for name in ("domain", "hdmm_pgm"):
+            assert "town x job" in str(shown[name]["related"])
+        assert shown["release_certificate"]
+        # The next run finds the release that it was.
+        units = bench.ledger.balance("people").spent_units
+        assert bench.run(**changes).success
+        assert bench.ledger.balance("people").spent_units == units

@@ -1,3 +1,4 @@
+import dataclasses
 import hashlib
 import math
 from itertools import combinations
@@ -92,3 +93,19 @@ def test_a_workload_without_end_is_not_begun():
         Workload.all_k_way(domain, 100)
     with pytest.raises(InputError, match="subsets, more than the 268,435,456"):
         Workload.of(domain, [domain.names]).downward_closure()
+
+
+def test_related_pairs_are_added_where_no_marginal_holds_them():
+    related = dataclasses.replace(DOMAIN, related=(("b", "c"), ("a", "d")))
+    assert related.related == (("d", "a"), ("c", "b"))
+    one = Workload.specified(related, {"cliques": [["a", "d"], ["c"]], "weights": [4, 2]})
+    assert one.related == (("c", "b"),)
+    assert dict(zip(one.cliques, one.weights, strict=True))["c", "b"] == 3.0
+    assert one.digest != Workload.of(DOMAIN, [["a", "d"], ["c"]], weights=[4, 2]).digest
+    # A purpose has its half of all of them.
+    served = Workload.specified(related, {"degree": 1, "purpose": [{"pairs": [["a", "b"]]}]})
+    assert (served.related, served.purpose) == (related.related, (("b", "a"),))
+    assert served.weights == (1.0,) * 6 + (6.0,)
+    # All pairs are within all marginals of two.
+    plain = Workload.all_k_way(DOMAIN, 2)
+    assert Workload.specified(related, {"degree": 2}).digest == plain.digest
