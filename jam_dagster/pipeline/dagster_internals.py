@@ -9,7 +9,6 @@ the tests of this package, and mended here.
 - ``CheckError`` is what a step raises that has no repository.
 - ``PARTITION_NAME_TAG`` is the tag by which runs of a partition are found.
 - ``TranslationFn`` and ``TranslationFnResolver`` read the key ``translation`` of a component.
-- ``escape_dotdot_segments`` and ``escape_leading_slash`` keep paths within an IO manager's root.
 - ``is_reserved_asset_job_name`` knows the jobs that Dagster makes for selections of assets.
 - ``quiet_console`` reaches the loggers of a run.
 """
@@ -30,7 +29,6 @@ from dagster._core.definitions.partitions.partitioned_schedule import (
 )
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 from dagster._core.storage.tags import PARTITION_NAME_TAG
-from dagster._core.storage.upath_io_manager import escape_dotdot_segments, escape_leading_slash
 from dagster.components.utils.translation import TranslationFn, TranslationFnResolver
 from dagster_shared.check import CheckError
 from dagster_shared.libraries import DagsterLibraryRegistry as DagsterLibraryRegistry
@@ -53,8 +51,6 @@ __all__ = [
     "TranslationFnResolver",
     "UnresolvedAssetJobDefinition",
     "UnresolvedPartitionedAssetScheduleDefinition",
-    "escape_dotdot_segments",
-    "escape_leading_slash",
     "is_reserved_asset_job_name",
     "quiet_console",
 ]

@@ -24,6 +24,7 @@ from upath import UPath
 from jam_dagster.errors import JamError
 from jam_dagster.pipeline.storage.formats import TABLE
 from jam_dagster.pipeline.storage.io_manager import ReleaseStore
+from jam_dagster.release.files import ReleaseFiles
 from jam_dagster.tables import (
     CategoricalAttribute,
     CsvSource,
@@ -308,7 +309,7 @@ def output():
 
 def read_stored(folder, context):
     """Read a table that Dagster keeps in a private store, such as the value of an asset."""
-    store = ReleaseStore(UPath(folder), private=True)
+    store = ReleaseStore(ReleaseFiles(UPath(folder), private=True))
 
     def read(cells):
         store.dump_to_path(context, frame(cells), UPath(folder) / "people")

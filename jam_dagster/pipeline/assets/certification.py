@@ -70,7 +70,7 @@ def certification_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
         table = TABLE.suffix if in_chunks else ".csv"
         # The domain asset may move on while this certificate stays.
         kept = folder / "domain.yaml"
-        store.write(kept, domain.to_yaml().encode())
+        store.files.write(kept, domain.to_yaml().encode())
         files = released_files(
             table=step.beside("synthetic_records", table),
             children=None if made.children is None else step.beside(CHILDREN, ".csv"),
@@ -101,14 +101,14 @@ def certification_assets(graph: ReleaseGraph) -> list[dg.AssetsDefinition]:
             ),
         )
         metadata: dict[str, Any] = {
-            "page": dg.MetadataValue.path(store.shown(folder / PAGE_NAME)),
+            "page": dg.MetadataValue.path(store.files.shown(folder / PAGE_NAME)),
             "releasable": certificate.releasable,
         }
         if graph.tells_data(NAME):
             metadata["draws"] = len(certificate.draws)
             metadata["rho_spent"] = certificate.rho_spent
             metadata["epsilon_spent"] = certificate.epsilon_spent
-            metadata["verify"] = f"jam-dagster certificate verify {store.shown(folder)}"
+            metadata["verify"] = f"jam-dagster certificate verify {store.files.shown(folder)}"
         else:
             metadata |= graph.withheld_note()
         context.add_output_metadata(tidy(metadata))
@@ -180,10 +180,10 @@ def run_summary(
     for name, (asset, suffix) in paths.items():
         # A run may be of the certificate alone.
         if asset in graph.names and (path := step.beside(asset, suffix)).exists():
-            lines[name] = step.store(asset).shown(path)
+            lines[name] = step.store(asset).files.shown(path)
     folder = step.beside("release_certificate", CERTIFICATE.suffix)
     page = folder / PAGE_NAME
-    lines["Certificate"] = step.store("release_certificate").shown(page)
+    lines["Certificate"] = step.store("release_certificate").files.shown(page)
     lines["Privacy spent"] = _spent(step, engine, certificate)
     told = "\n".join(f"{name:<{_WIDTH}}{line}" for name, line in lines.items())
     return f"Made {of}, which {may}.\n{told}"

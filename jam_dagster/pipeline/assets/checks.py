@@ -147,7 +147,7 @@ def _expectations(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
                     graph.key(name),
                     check,
                     behind,
-                    store.shown(path),
+                    store.files.shown(path),
                     shown=graph.tells_data("synthetic_records"),
                 )
 
@@ -173,8 +173,8 @@ def _stored(
         not_releasable_because=_reasons(graph, run),
     )
     path = store.beside(graph.key("synthetic_records"), partition, ".checks.html")
-    store.write(path, page.encode())
-    store.write(path.with_suffix(".json"), validated.to_json().encode())
+    store.files.write(path, page.encode())
+    store.files.write(path.with_suffix(".json"), validated.to_json().encode())
     return path
 
 

@@ -357,7 +357,7 @@ def _release(step: ReleaseStep, before: str) -> tuple[ReleaseRun, TableFile, UPa
         raise InputError(
             f"{name} needs the release of {before}: materialize it first. Nothing was charged."
         )
-    with store.guarded(f"reading the release of {before}"):
+    with store.files.guarded(f"reading the release of {before}"):
         table = store.load(records, before, TableFile)
         mark = table.attrs.get(RUN_ATTRIBUTE)
         made = {key: run_of(step, key, before) for key in keys}

@@ -224,8 +224,8 @@ def _outcomes(step: ReleaseStep, made: MadeRelease) -> Results:
             # The file is of a table with fewer rows that was stored here before.
             csv.unlink(missing_ok=True)
         else:
-            store.write(csv, table_csv(table, own, graph.spec.dialect))
-            shown["csv"] = dg.MetadataValue.path(store.shown(csv))
+            store.files.write(csv, table_csv(table, own, graph.spec.dialect))
+            shown["csv"] = dg.MetadataValue.path(store.files.shown(csv))
         yield dg.MaterializeResult(
             asset_key=graph.key(name),
             value=table,

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from jam_dagster.mechanisms import Round
     from jam_dagster.pipeline.storage.io_manager import ReleaseStore
+    from jam_dagster.release.files import ReleaseFiles
     from jam_dagster.release.spec import ReleaseSpec
 
 STORES = (PRIVATE_STORE, RELEASABLE_STORE)
@@ -64,9 +65,12 @@ class ReleaseStep:
         return self._resource(self.graph.store(name))
 
     @property
-    def archive(self) -> "ReleaseStore":
-        """The store of the outcomes of single draws."""
-        return self._resource(self.graph.archive_store)
+    def archive(self) -> "ReleaseFiles":
+        """The files that the outcomes of single draws are among."""
+        return self._files(self.graph.archive_store)
+
+    def _files(self, key: str) -> "ReleaseFiles":
+        return self._resource(key).files
 
     def _resource(self, key: str) -> "ReleaseStore":
         found: ReleaseStore = getattr(self.context.resources, key)
@@ -88,8 +92,8 @@ class ReleaseStep:
             self.archive,
             self.graph.spec.release_id(domain, self.partition),
             self.beside(MECHANISM_RUN, RUN.suffix),
-            None if spec is None else self._resource(PRIVATE_STORE),
-            run_store=self.store(MECHANISM_RUN),
+            None if spec is None else self._files(PRIVATE_STORE),
+            run_files=self.store(MECHANISM_RUN).files,
             spec=spec,
             domain=domain,
             stores=stores,
@@ -110,7 +114,7 @@ class ReleaseStep:
         if public is not None:
             public = at_partition(public, self.partition)
             check_apart(self.graph.source("private_records", self.partition), public)
-            check_outside(public, [place_of(str(private.root))], "the private store")
+            check_outside(public, [place_of(str(private.files.root))], "the private store")
             check_headers(public, self.graph.spec.person_column)
         return source
 
@@ -155,7 +159,7 @@ class ReleaseStep:
         run_id = context.run.run_id
         shares, protection = graph.spec.shares, spec.privacy.protection
         if not spec.exact:
-            research = research_place(self._resource(PRIVATE_STORE), spec)
+            research = research_place(self._files(PRIVATE_STORE), spec)
             free = ResearchFunding(
                 *(shares, protection, spec.privacy.seed or 0, research, run_id), spec.selections
             )
@@ -166,7 +170,7 @@ class ReleaseStep:
             raise SpecificationError(
                 f"{LEDGER} is a {type(resource).__name__}; make it a LedgerResource. {NOTHING_DONE}"
             )
-        stores = (self._resource(RELEASABLE_STORE), self._resource(PRIVATE_STORE))
+        stores = (self._files(RELEASABLE_STORE), self._files(PRIVATE_STORE))
         place = self.place(domain, spec, stores=stores)
         funding = LedgerFunding(
             resource.open(
@@ -198,7 +202,7 @@ class ReleaseStep:
         return identity, template, table, linked_file(source)
 
 
-_Stores = tuple["ReleaseStore", ...]
+_Stores = tuple["ReleaseFiles", ...]
 
 
 def ledger_funding(engine: Engine) -> LedgerFunding | None:

@@ -29,8 +29,8 @@ from jam_dagster.privacy.ledger.policy import (
 )
 
 if TYPE_CHECKING:
-    from jam_dagster.pipeline.storage.io_manager import ReleaseStore
     from jam_dagster.privacy import Balance, Ledger
+    from jam_dagster.release.files import ReleaseFiles
 
 
 @dataclass(frozen=True)
@@ -237,7 +237,7 @@ class LedgerResource(dg.ResourceDefinition):
         dataset: str,
         *,
         ledger_id: str = "",
-        stores: "Iterable[ReleaseStore]" = (),
+        stores: "Iterable[ReleaseFiles]" = (),
         notify: Callable[[str], None] = lambda sentence: None,
     ) -> "Ledger":
         """Return the ledger, once it holds a budget for `dataset`.
@@ -282,7 +282,7 @@ class LedgerResource(dg.ResourceDefinition):
         ledger: "Ledger",
         dataset: str,
         configured: DatasetBudget | None,
-        stores: "Iterable[ReleaseStore]",
+        stores: "Iterable[ReleaseFiles]",
     ) -> None:
         """Grant the configured budget to a dataset that the ledger knows nothing of."""
         url = ledger.location

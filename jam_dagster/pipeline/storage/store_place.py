@@ -24,8 +24,8 @@ from jam_dagster.release.place import (
 if TYPE_CHECKING:
     from upath import UPath
 
-    from jam_dagster.pipeline.storage.io_manager import ReleaseStore
     from jam_dagster.privacy import ReleaseId
+    from jam_dagster.release.files import ReleaseFiles
     from jam_dagster.release.spec import ReleaseSpec
     from jam_dagster.tables import Domain, EncodedTable
 
@@ -39,19 +39,19 @@ class StorePlace(FilePlace):
 
     def __init__(
         self,
-        store: ReleaseStore,
+        store: ReleaseFiles,
         release_id: ReleaseId,
         run: UPath,
-        private: ReleaseStore | None = None,
+        private: ReleaseFiles | None = None,
         *,
-        run_store: ReleaseStore | None = None,
+        run_files: ReleaseFiles | None = None,
         spec: ReleaseSpec | None = None,
         domain: Domain | None = None,
-        stores: tuple[ReleaseStore, ...] = (),
+        stores: tuple[ReleaseFiles, ...] = (),
         before: str | None = None,
     ) -> None:
         root = store.plain(store.path_of(release_id.release, "archive", archive_name(release_id)))
-        self._store, self._run_store, self._private_store = store, run_store or store, private
+        self._store, self._run_files, self._private_files = store, run_files or store, private
         self._public: UPath = CODES.path(root / "public")
         self._before, self._before_file = before, root / "before.json"
         super().__init__(
@@ -76,17 +76,17 @@ class StorePlace(FilePlace):
         return self._closed.secret(BINDING_FILE)
 
     def _run_modes(self) -> AbstractContextManager[None]:
-        return self._run_store.modes()
+        return self._run_files.modes()
 
     def modes(self) -> AbstractContextManager[None]:
         """Make new files of a private store readable for their owner only."""
         return self._store.modes()
 
     @property
-    def _closed(self) -> ReleaseStore:
-        if self._private_store is None:
+    def _closed(self) -> ReleaseFiles:
+        if self._private_files is None:
             raise AssertionError("a step that only reads outcomes has no secrets")
-        return self._private_store
+        return self._private_files
 
     def stored(self) -> Iterator[StoredDraws]:
         """Yield the draws of every release that is stored here; see `Place.stored`."""
@@ -124,13 +124,13 @@ class StorePlace(FilePlace):
         return CODES.read(self._public) if self.keeps_public else None
 
 
-def research_place(private: ReleaseStore, spec: ReleaseSpec) -> Place:
+def research_place(private: ReleaseFiles, spec: ReleaseSpec) -> Place:
     """Return the place of research: draws in memory, causes of failures in the private store."""
     header = failure_of({"release": spec.release})
     return Place(partial(keep_failure, private.write, private.path_of(spec.release), header))
 
 
-def stored_draws(store: ReleaseStore) -> Iterator[StoredDraws]:
+def stored_draws(store: ReleaseFiles) -> Iterator[StoredDraws]:
     """Yield the archives of a store that hold draws; one listing for all editions of a release.
 
     A release of many partitions has as many archives, and on an object store each look at one of
@@ -157,7 +157,7 @@ def _files_below(archives: UPath, *, local: bool) -> Iterator[object]:
     yield from archives.fs.find(archives.path)
 
 
-def holds_draws_of(dataset: str, store: ReleaseStore) -> bool:
+def holds_draws_of(dataset: str, store: ReleaseFiles) -> bool:
     """Whether a store holds draws of any release of a protected dataset."""
     ids = (draws.read_id() for draws in stored_draws(store))
     return any(release_id is not None and release_id.dataset == dataset for release_id in ids)

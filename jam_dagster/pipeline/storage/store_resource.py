@@ -22,6 +22,7 @@ from jam_dagster.pipeline.launch import (
 )
 from jam_dagster.pipeline.storage.io_manager import ReleaseStore
 from jam_dagster.pipeline.yaml.configuration import NOTHING_DONE
+from jam_dagster.release.files import ReleaseFiles
 
 
 class ReleaseStoreResource(dg.IOManagerDefinition):
@@ -120,7 +121,9 @@ class ReleaseStoreResource(dg.IOManagerDefinition):
             # A file: URL is a local disk too, and must get its modes.
             root = UPath(root.path).absolute()
         configured = self.root if names_variables(self.root) else ""
-        return ReleaseStore(root, private=self.private, configured=configured, hashes_in=hashes_in)
+        keeper = None if hashes_in is None else hashes_in.files
+        files = ReleaseFiles(root, private=self.private, configured=configured, hashes_in=keeper)
+        return ReleaseStore(files)
 
 
 def _resolved(option: Any) -> Any:
@@ -136,12 +139,12 @@ def check_stores(private: object, releasable: object) -> None:
     """Raise unless what is private is kept private, apart from what may leave."""
     closed = _closed(_release_store(PRIVATE_STORE, private))
     open_ = _release_store(RELEASABLE_STORE, releasable)
-    if open_.private:
+    if open_.files.private:
         raise SpecificationError(
             "releasable_io_manager is a ReleaseStoreResource with private=True; what may leave"
             f" goes to a store of its own, without it. {NOTHING_DONE}"
         )
-    if not open_.keeps_hashes:
+    if open_.files.hashes_in is None:
         raise SpecificationError(
             f"{RELEASABLE_STORE} keeps no hashes in {PRIVATE_STORE}: make it a"
             f" ReleaseStoreResource itself, not an IO manager that opens one. {NOTHING_DONE}"
@@ -150,14 +153,14 @@ def check_stores(private: object, releasable: object) -> None:
     shorter = min(len(one[1]), len(other[1]))
     if one[0] == other[0] and one[1][:shorter] == other[1][:shorter]:
         raise SpecificationError(
-            f"private_io_manager ({closed.place}) and releasable_io_manager ({open_.place})"
-            " share a place: give each a root that is not within the other's, such as"
-            f" .../private and .../releases. {NOTHING_DONE}"
+            f"private_io_manager ({closed.files.place}) and releasable_io_manager"
+            f" ({open_.files.place}) share a place: give each a root that is not within the"
+            f" other's, such as .../private and .../releases. {NOTHING_DONE}"
         )
 
 
 def _closed(private: ReleaseStore) -> ReleaseStore:
-    if not private.private:
+    if not private.files.private:
         raise SpecificationError(
             f"{PRIVATE_STORE} is a ReleaseStoreResource without private=True: files in it would"
             f" be open to others, and errors would quote values. Set private=True. {NOTHING_DONE}"
@@ -176,8 +179,8 @@ def _release_store(key: str, store: object) -> ReleaseStore:
 
 def _place(store: ReleaseStore) -> tuple[str, tuple[str, ...]]:
     """Return a root's file system and the folders that lead to it, links followed."""
-    root = store.root
-    if store.is_local:
+    root = store.files.root
+    if store.files.is_local:
         return "local", Path(root.path).resolve().parts
     from fsspec import get_filesystem_class
 

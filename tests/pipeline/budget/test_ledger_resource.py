@@ -54,7 +54,7 @@ def test_variables_of_dagster_s_are_variables(
         store.open()
     monkeypatch.setenv("JAM_O", "o")
     monkeypatch.setenv("JAM_N", "7")
-    assert store.open().root.storage_options == {"deep": ["o", 7]}
+    assert store.open().files.root.storage_options == {"deep": ["o", 7]}
     for field in ("period", "epsilon"):
         budget: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-9, field: dg.EnvVar.int("JAM_N")}
         with pytest.raises(ValueError, match=r"\$\{JAM_N\}"):

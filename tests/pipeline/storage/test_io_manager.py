@@ -20,6 +20,7 @@ from jam_dagster.pipeline.storage.formats import FORMATS, RUN
 from jam_dagster.pipeline.storage.io_manager import ReleaseStore
 from jam_dagster.pipeline.storage.store_resource import ReleaseStoreResource, check_stores
 from jam_dagster.privacy import REPLACE_ONE, NoiseCall, ReleaseId
+from jam_dagster.release.files import ReleaseFiles
 from jam_dagster.release.run import ReleaseErrors, ReleaseIdentity, ReleaseRun
 from jam_dagster.tables import (
     CategoricalAttribute,
@@ -135,7 +136,7 @@ def test_table_comes_back_as_it_was(store: ReleaseStore) -> None:
     found = read(store, "records")
     assert isinstance(found, pd.DataFrame)
     pd.testing.assert_frame_equal(found, TABLE)
-    assert (store.root / "people" / "records.parquet").exists()
+    assert (store.files.root / "people" / "records.parquet").exists()
 
 
 def test_codes_come_back_with_their_domain(store: ReleaseStore) -> None:
@@ -159,7 +160,7 @@ def test_run_that_was_half_replaced_is_not_there(
 
     monkeypatch.setattr(Transcript, "save", crashes)
     with pytest.raises(OSError, match="disk"):
-        RUN.write(a_run(), store.root / "people" / "run.run")
+        RUN.write(a_run(), store.files.root / "people" / "run.run")
     with pytest.raises(SourceError, match="materialize it"):
         read(store, "run")
 
@@ -258,7 +259,7 @@ def test_partitions_lie_apart(store: ReleaseStore) -> None:
     write(store, "records", other, "2026-02")
     assert len(read(store, "records", "2026-01")) == 3  # type: ignore[arg-type]
     assert len(read(store, "records", "2026-02")) == 1  # type: ignore[arg-type]
-    assert (store.root / "people" / "records" / "2026-02.parquet").exists()
+    assert (store.files.root / "people" / "records" / "2026-02.parquet").exists()
 
 
 def test_no_partition_is_taken_for_a_file_of_another(store: ReleaseStore) -> None:
@@ -273,7 +274,7 @@ def test_no_partition_is_taken_for_a_file_of_another(store: ReleaseStore) -> Non
 def test_no_partition_leads_out(tmp_path: Path, partition: str) -> None:
     store = ReleaseStoreResource(root=str(tmp_path / "kept")).open()
     write(store, "records", TABLE, partition)
-    inside = store.root / "people" / "records"
+    inside = store.files.root / "people" / "records"
     files = [path.resolve() for path in tmp_path.rglob("*.parquet")]
     assert files
     assert all(Path(inside).resolve() in path.parents for path in files)
@@ -282,7 +283,7 @@ def test_no_partition_leads_out(tmp_path: Path, partition: str) -> None:
 @pytest.mark.parametrize("suffix", ["", ".csv"])
 def test_nothing_lies_beside_an_asset_behind_a_link(tmp_path: Path, suffix: str) -> None:
     """A certificate's folder has no suffix, and files of it are written and read by themselves."""
-    store = ReleaseStore(UPath(tmp_path / "open").absolute(), private=False)
+    store = ReleaseStore(ReleaseFiles(UPath(tmp_path / "open").absolute(), private=False))
     key = dg.AssetKey(["people", "release_certificate"])
     (tmp_path / "open" / "people").mkdir(parents=True)
     (tmp_path / "definitions").mkdir()
@@ -295,8 +296,8 @@ def test_nothing_lies_beside_an_asset_behind_a_link(tmp_path: Path, suffix: str)
 @pytest.mark.parametrize("value", ["table", "codes", "run"])
 def test_nothing_is_read_or_written_through_a_link(tmp_path: Path, value: str) -> None:
     """Who may write among releases could let a step read private rows, or remove other files."""
-    elsewhere = ReleaseStore(UPath(tmp_path / "closed").absolute(), private=True)
-    store = ReleaseStore(UPath(tmp_path / "open").absolute(), private=False)
+    elsewhere = ReleaseStore(ReleaseFiles(UPath(tmp_path / "closed").absolute(), private=True))
+    store = ReleaseStore(ReleaseFiles(UPath(tmp_path / "open").absolute(), private=False))
     made = {"table": TABLE, "codes": CODES, "run": a_run()}[value]
     write(elsewhere, value, made)
     write(store, value, made)
@@ -354,7 +355,7 @@ def test_what_a_link_leads_to_is_named_as_the_root_is_configured(
 def test_private_files_are_closed_to_others(closed: ReleaseStore, tmp_path: Path) -> None:
     for name, value in (("records", TABLE), ("codes", CODES), ("run", a_run())):
         write(closed, name, value)
-    closed.write(closed.beside(dg.AssetKey(["people", "records"]), "", ".csv"), b"a\n1\n")
+    closed.files.write(closed.beside(dg.AssetKey(["people", "records"]), "", ".csv"), b"a\n1\n")
     root = tmp_path / "deep" / "private"
     modes = {path: stat.S_IMODE(path.stat().st_mode) for path in [root, *root.rglob("*")]}
     assert {mode for path, mode in modes.items() if path.is_dir()} == {0o700}
@@ -389,8 +390,8 @@ def test_variables_in_the_root_are_shown_by_name(
 ) -> None:
     monkeypatch.setenv("WHERE", f"{tmp_path}/tok3n")
     store = ReleaseStoreResource(root="${WHERE}/x", private=private).open()
-    assert store.place == "${WHERE}/x"
-    path = store.root / "people" / "records"
+    assert store.files.place == "${WHERE}/x"
+    path = store.files.root / "people" / "records"
     shown = [
         store.get_writing_output_log_message(path),
         store.get_loading_input_log_message(path),
@@ -405,7 +406,7 @@ def test_variables_in_the_root_are_shown_by_name(
     (tmp_path / "tok3n" / "x").touch()
     for attempt in (
         lambda: write(store, "records", TABLE),
-        lambda: store.write(path.with_name("records.csv"), b"a"),
+        lambda: store.files.write(path.with_name("records.csv"), b"a"),
     ):
         with pytest.raises((SourceError, PrivateStepError)) as refused:
             attempt()
@@ -467,13 +468,13 @@ def test_each_store_is_what_it_is_called(tmp_path: Path) -> None:
 def test_further_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
     """A release whose note of its data was torn could never go on."""
     store = ReleaseStoreResource(root=str(tmp_path)).open()
-    path = store.root / "release" / "data.json"
-    store.write(path, b"before")
+    path = store.files.root / "release" / "data.json"
+    store.files.write(path, b"before")
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
     try:
         with pytest.raises(OSError, match="too large"):
-            store.write(path, bytes(2000))
+            store.files.write(path, bytes(2000))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert path.read_bytes() == b"before"

@@ -19,6 +19,7 @@ from jam_dagster.evaluation import TableErrors, WorkloadErrors
 from jam_dagster.pipeline.storage.formats import FORMATS
 from jam_dagster.pipeline.storage.io_manager import ReleaseStore
 from jam_dagster.pipeline.storage.store_resource import ReleaseStoreResource
+from jam_dagster.release.files import ReleaseFiles
 from jam_dagster.tables import PublicTables
 from jam_dagster.tables.sources.table_file import TableFile
 from tests.pipeline.conftest import failure
@@ -45,7 +46,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> ReleaseStore:
 
 
 def files_of(store: ReleaseStore) -> list[UPath]:
-    return sorted(path for path in (store.root / "people").rglob("*") if path.is_file())
+    return sorted(path for path in (store.files.root / "people").rglob("*") if path.is_file())
 
 
 @pytest.mark.parametrize("name", first_quick(VALUES))
@@ -83,7 +84,7 @@ def test_what_was_written_before_is_not_what_was_written_last(
 @pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
 def test_an_asset_without_a_hash_is_made_again(store: ReleaseStore, value: object) -> None:
     """An earlier version kept none, and whoever can write here can put an asset there."""
-    earlier = ReleaseStore(store.root, private=False)
+    earlier = ReleaseStore(ReleaseFiles(store.files.root, private=False))
     write(earlier, "one", value)
     with pytest.raises(InputError, match="has no hash in the private store: an earlier version"):
         read(store, "one")
@@ -131,7 +132,7 @@ def test_what_has_the_same_name_but_for_case_is_not_read_for_it(
 ) -> None:
     """As a file system that ignores case finds it."""
     write(store, "one", TABLE)
-    for root in (store.root, UPath(tmp_path / "private")):
+    for root in (store.files.root, UPath(tmp_path / "private")):
         for path in [*(root / "people").iterdir()]:
             if path.is_file():
                 (path.parent / path.name.replace("one", "ONE")).write_bytes(path.read_bytes())
@@ -142,7 +143,7 @@ def test_what_has_the_same_name_but_for_case_is_not_read_for_it(
 
 def test_hashes_of_files_are_those_of_what_was_written(store: ReleaseStore, tmp_path: Path) -> None:
     write(store, "one", TABLE)
-    store.write(store.beside(KEY, "", ".csv"), b"a,b\n")
+    store.files.write(store.beside(KEY, "", ".csv"), b"a,b\n")
     for suffix in (".parquet", ".csv"):
         kept = store.kept_hash(KEY, "", suffix)
         path = store.beside(KEY, "", suffix)
@@ -152,7 +153,10 @@ def test_hashes_of_files_are_those_of_what_was_written(store: ReleaseStore, tmp_
         path.write_bytes(b"other")
         assert store.kept_hash(KEY, "", suffix) == kept
     assert store.kept_hash(KEY, "", ".html") == ""
-    assert ReleaseStore(store.root, private=False).kept_hash(KEY, "", ".csv") is None
+    assert (
+        ReleaseStore(ReleaseFiles(store.files.root, private=False)).kept_hash(KEY, "", ".csv")
+        is None
+    )
 
 
 def planted_pipe(path: Path, secret: Path) -> None:
@@ -183,7 +187,7 @@ def test_no_link_or_pipe_is_followed_whenever_it_is_put_there(
     secret.write_text("<p>page</p>")
     path.unlink()
     plant(path, secret)
-    monkeypatch.setattr(ReleaseStore, "plain", lambda _, found: found)
+    monkeypatch.setattr(ReleaseFiles, "plain", lambda _, found: found)
     with pytest.raises(InputError, match="is a link or a device"):
         read(store, "one")
 

@@ -10,9 +10,9 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from jam_dagster.mechanisms import Transcript
 from jam_dagster.pipeline import ReleaseStoreResource
-from jam_dagster.pipeline.storage.io_manager import ReleaseStore
 from jam_dagster.pipeline.storage.store_place import StorePlace, holds_draws_of, stored_draws
 from jam_dagster.privacy import ReleaseId
+from jam_dagster.release.files import ReleaseFiles
 from tests.pipeline.conftest import UP_TO_SYNTHETIC, Bench
 
 # That it does not know the protocol.
@@ -46,13 +46,13 @@ class Counting(MemoryFileSystem):
 
 
 @pytest.fixture
-def store() -> ReleaseStore:
+def store() -> ReleaseFiles:
     fsspec.register_implementation("counting", Counting, clobber=True)
     Counting.store.clear()
-    return ReleaseStoreResource(root="counting:///jam").open()
+    return ReleaseStoreResource(root="counting:///jam").open().files
 
 
-def put(store: ReleaseStore, release_id: ReleaseId, *steps: str) -> None:
+def put(store: ReleaseFiles, release_id: ReleaseId, *steps: str) -> None:
     archive = StorePlace(store, release_id, store.path_of("people", "jam_pgm.run"))
     for step in steps:
         archive.outcomes.put(step, {"value": 1})
@@ -64,7 +64,7 @@ def release_id(partition: str, dataset: str = "people") -> ReleaseId:
 
 
 @pytest.mark.slow
-def test_a_release_of_many_partitions_is_listed_at_once(store: ReleaseStore) -> None:
+def test_a_release_of_many_partitions_is_listed_at_once(store: ReleaseFiles) -> None:
     for day in range(200):
         put(store, release_id(f"day-{day}"), "records", "round-0/select")
     Counting.asked.clear()
@@ -75,7 +75,7 @@ def test_a_release_of_many_partitions_is_listed_at_once(store: ReleaseStore) -> 
     assert len(Counting.asked) < 10
 
 
-def test_what_is_no_draw_does_not_count(store: ReleaseStore) -> None:
+def test_what_is_no_draw_does_not_count(store: ReleaseFiles) -> None:
     put(store, release_id("empty"))
     put(store, release_id("drawn"), "records")
     put(store, release_id("drawn", dataset="others"), "records")
