@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from jam_dagster.common.operating_system import all_memory
 from jam_dagster.errors import DomainError, LostDrawError, PrivateStepError, ReleaseClosedError
 from jam_dagster.mechanisms.context import Context, IndexOf, Problem, Programs
 from jam_dagster.mechanisms.loops.scores import representable
@@ -20,14 +19,15 @@ from jam_dagster.tables import (
     Workload,
     marginal_blocks,
 )
+from jam_dagster.tables.codes.block_counts import KEPT_CELLS, can_be_kept
 
 if TYPE_CHECKING:
     from jam_dagster.models.base import Model
     from jam_dagster.privacy.draws import Draws
 
-PRIVATE_CELLS = 2**30
-"""Four gibibytes of counts: with more, or more than a quarter of the machine's memory, private
-marginals are counted again in every round."""
+PRIVATE_CELLS = KEPT_CELLS
+"""With more counts, or more than half of the machine's memory, private marginals are counted again
+in every round."""
 
 Drawn = TypeVar("Drawn")
 
@@ -81,8 +81,8 @@ class Live(Context):
 
     def hold(self, cliques: Sequence[Clique]) -> None:
         """State the private marginals that draws may ask for; they are counted at once if few."""
-        # A count takes four bytes.
-        if sum(self.domain.size(q) for q in cliques) <= min(PRIVATE_CELLS, all_memory() // 16):
+        few = sum(map(self.domain.size, cliques)) <= PRIVATE_CELLS
+        if few and can_be_kept(self.domain, cliques):
             self._stated = list(cliques)
 
     def counts(self, cliques: Sequence[Clique]) -> Iterator[Mapping[Clique, np.ndarray]]:

@@ -11,6 +11,7 @@ from itertools import combinations
 
 import numpy as np
 
+from jam_dagster.common.operating_system import all_memory
 from jam_dagster.errors import InputError
 from jam_dagster.tables.codes.marginals import (
     HELD_CELLS,
@@ -27,8 +28,11 @@ _MOST_MERGED = 4
 MANY = 1_000_000
 """Records that take longer to count than their counts take to be summed."""
 
-# An engine that counts in one pass holds all blocks: 4 GiB, 8 bytes each.
-_MOST_CELLS = 1 << 29
+# An engine that counts in one pass holds all blocks: 4 GiB, 4 bytes each.
+_MOST_CELLS = 1 << 30
+
+KEPT_CELLS = 1 << 30
+"""Four gibibytes of counts, which a table keeps for later calls if half of memory holds them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,14 +63,14 @@ class CountedTable:
             digest.update(np.ascontiguousarray(self.blocks[block], dtype="<i8").data)
         return digest.hexdigest()
 
-    @property
+    @cached_property
     def cells(self) -> int:
         """The number of counts that are held."""
         return sum(counts.size for counts in self.blocks.values())
 
     def holds(self, cliques: Iterable[Clique]) -> bool:
         """Return whether some block holds each marginal."""
-        return all(self._blocks_with(clique) for clique in cliques)
+        return all(clique in self.blocks or self._blocks_with(clique) for clique in cliques)
 
     def check(self, cliques: Iterable[Clique]) -> None:
         """Raise the error of `marginals` if no block holds one of them."""
@@ -79,11 +83,18 @@ class CountedTable:
         block = self._block_of(clique)
         others = tuple(axis for axis, name in enumerate(block) if name not in clique)
         counts = self.blocks[block]
+        if not others and self.cells > HELD_CELLS:
+            # So many have no room for a copy.
+            counts = counts.view()
+            counts.flags.writeable = False
+            return counts
         summed: Counts = np.asarray(counts.sum(axis=others, dtype=counts.dtype))
         return summed
 
     def _block_of(self, clique: Clique) -> Clique:
         axes_of(self.domain, clique)
+        if clique in self.blocks:
+            return clique
         found = self._blocks_with(clique)
         if not found:
             raise InputError(
@@ -93,7 +104,8 @@ class CountedTable:
         return self._order[min(found)]
 
     def _blocks_with(self, clique: Clique) -> set[int]:
-        return set.intersection(set(self._order), *(self._with[name] for name in clique))
+        held = [self._with[name] for name in clique]
+        return set.intersection(*held) if held else set(self._order)
 
     @cached_property
     def _order(self) -> dict[int, Clique]:
@@ -134,6 +146,11 @@ def covering_blocks(domain: Domain, cliques: Iterable[Clique]) -> list[Clique]:
 def can_be_counted(domain: Domain, cliques: Iterable[Clique]) -> bool:
     """Return whether one pass can count the blocks of some marginals."""
     return sum(domain.size(one) for one in _whole(sorted(cliques, key=len)[::-1])) <= _MOST_CELLS
+
+
+def can_be_kept(domain: Domain, cliques: Iterable[Clique]) -> bool:
+    """Return whether a table keeps the counts of some marginals."""
+    return sum(map(domain.size, cliques)) <= min(KEPT_CELLS, all_memory() // 8)
 
 
 def _whole(wanted: Sequence[Clique]) -> list[Clique]:

@@ -130,17 +130,20 @@ class MarginalCounter:
     length of a chunk.
 
     A clique names attributes in the order of the domain; ``()`` counts the records. Up to 2^31 - 1
-    `records`, counts take four bytes instead of eight.
+    `records`, counts take four bytes instead of eight. If the number is not known (None), they take
+    eight once so many were added.
     """
 
-    def __init__(self, domain: Domain, cliques: Iterable[Clique], *, records: int) -> None:
+    def __init__(self, domain: Domain, cliques: Iterable[Clique], *, records: int | None) -> None:
         self._shape = domain.shape
-        self._dtype = counts_dtype(records)
+        self._dtype = counts_dtype(records or 0)
+        self._known = records is not None
+        most = np.iinfo(np.int64).max if records is None else records
         self._axes = {
             tuple(clique): axes_of(domain, tuple(clique)) for clique in dict.fromkeys(cliques)
         }
         cells = {axes: _cells(domain, clique) for clique, axes in self._axes.items() if axes}
-        self._whole = _summed_from(cells, records)
+        self._whole = _summed_from(cells, most)
         self._counted = sorted(axes for axes in cells if axes not in self._whole)
         self._used = sorted({axis for axes in self._counted for axis in axes})
         self._flat = {axes: np.zeros(cells[axes], self._dtype) for axes in self._counted}
@@ -149,6 +152,7 @@ class MarginalCounter:
     def add(self, columns: Columns) -> None:
         """Count more records."""
         rows = len(columns[0])
+        self._widen(rows)
         ones = np.ones(min(rows, _BLOCK_ROWS), self._dtype)
         for start in range(0, rows, _BLOCK_ROWS):
             block = {
@@ -160,6 +164,13 @@ class MarginalCounter:
                 # allocates all cells for every block.
                 np.add.at(self._flat[axes], codes, ones[: len(codes)])
         self._seen += rows
+
+    def _widen(self, rows: int) -> None:
+        """Make room for more records than were announced, if none were."""
+        dtype = counts_dtype(self._seen + rows)
+        if not self._known and dtype is not self._dtype:
+            self._dtype = dtype
+            self._flat = {axes: flat.astype(dtype) for axes, flat in self._flat.items()}
 
     def packed(self) -> PackedCounts:
         """Return the counts of all added records, and begin anew."""
@@ -175,6 +186,7 @@ class MarginalCounter:
     def add_packed(self, packed: PackedCounts) -> None:
         """Add what a counter of the same marginals and as many records counted."""
         start = 0
+        self._widen(packed.records)
         for flat in self._flat.values():
             flat += packed.cells[start : start + flat.size]
             start += flat.size

@@ -16,10 +16,10 @@ from jam_dagster.tables.codes.block_counts import (
     MANY,
     CountedTable,
     can_be_counted,
+    can_be_kept,
     counted_blocks,
 )
 from jam_dagster.tables.codes.marginals import (
-    HELD_CELLS,
     Counts,
     MarginalCounter,
     PackedCounts,
@@ -46,7 +46,7 @@ class KeptCounts:
             return self.held.marginals(cliques)
         counted = count_blocks(chunks(), domain, cliques, records=records)
         more = self.held is None or counted.cells > self.held.cells
-        if more and counted.cells <= HELD_CELLS:
+        if more and can_be_kept(domain, counted.blocks):
             self.held = counted
         return counted.marginals(cliques)
 
@@ -200,7 +200,7 @@ class EncodedTable:
             As `marginal`.
         """
         wanted = [tuple(clique) for clique in cliques]
-        if self.records >= MANY and sum(map(self.domain.size, wanted)) <= HELD_CELLS:
+        if self.records >= MANY and can_be_kept(self.domain, wanted):
             return self._kept.marginals(self.domain, wanted, lambda: [self], self.records)
         counter = MarginalCounter(self.domain, wanted, records=self.records)
         counter.add(self.columns)
@@ -225,7 +225,7 @@ def count_blocks(
     domain: Domain,
     cliques: Iterable[Clique],
     *,
-    records: int = np.iinfo(np.int64).max,
+    records: int | None = None,
 ) -> CountedTable:
     """Count at most `records` records that come in chunks, in one pass; none is kept.
 
@@ -238,10 +238,10 @@ def count_blocks(
         else:
             counter.add(table.columns)
     counts = counter.counts()
-    records = int(counts.pop(()))
-    dtype = counts_dtype(records)
+    found = int(counts.pop(()))
+    dtype = counts_dtype(found)
     held = {one: block.astype(dtype, copy=False) for one, block in counts.items()}
-    return CountedTable(domain, records, held)
+    return CountedTable(domain, found, held)
 
 
 def counts_or_codes(

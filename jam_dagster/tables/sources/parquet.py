@@ -14,8 +14,9 @@ import numpy.typing as npt
 from jam_dagster.common.deferred import pd
 from jam_dagster.common.redaction import redacted
 from jam_dagster.errors import SourceError
+from jam_dagster.tables.codes.block_counts import can_be_kept
 from jam_dagster.tables.codes.encode import check_schema, each_encoded
-from jam_dagster.tables.codes.marginals import HELD_CELLS, Counts, MarginalCounter
+from jam_dagster.tables.codes.marginals import Counts, MarginalCounter
 from jam_dagster.tables.codes.privacy_unit import LimitedRows
 from jam_dagster.tables.codes.table import EncodedTable, KeptCounts, count_blocks
 from jam_dagster.tables.domain.columns import (
@@ -215,7 +216,7 @@ class ParquetTable:
     _counts: KeptCounts = field(default_factory=KeptCounts, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.cliques and _can_be_held(self.domain, self.cliques):
+        if self.cliques and can_be_kept(self.domain, self.cliques):
             most = self.source.rows() if self.kept is None else int(self.kept.sum())
             held = count_blocks(self._chunks(), self.domain, self.cliques, records=most)
             self._counts.held, records = held, held.records
@@ -233,7 +234,7 @@ class ParquetTable:
         A SourceError says if the table cannot be read any more, or has other records.
         """
         wanted = [tuple(clique) for clique in cliques]
-        if _can_be_held(self.domain, wanted):
+        if can_be_kept(self.domain, wanted):
             return self._counts.marginals(self.domain, wanted, self._unchanged, self.records)
         counter = MarginalCounter(self.domain, wanted, records=self.records)
         for chunk in self._unchanged():
@@ -257,10 +258,6 @@ class ParquetTable:
             yield chunk if self.kept is None else chunk.take(_rows_in(self.kept[here], chunk))
         if self.kept is not None and seen != len(self.kept):
             raise _changed(self.source, "it was read")
-
-
-def _can_be_held(domain: Domain, cliques: Iterable[Clique]) -> bool:
-    return sum(map(domain.size, cliques)) <= HELD_CELLS
 
 
 def _rows_in(kept: npt.NDArray[np.bool_], chunk: EncodedTable) -> npt.NDArray[np.bool_]:

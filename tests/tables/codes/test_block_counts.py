@@ -80,3 +80,23 @@ def test_a_large_table_keeps_its_counts(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(codes, "count_blocks", pytest.fail)
     counted[ASKED[-1]][...] = 0
     assert (rows.marginal(ASKED[-1]) == wanted[ASKED[-1]]).all()
+
+
+def test_many_counts_are_kept_without_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = table(100)
+    wanted = rows.marginals(ASKED)
+    monkeypatch.setattr(codes, "MANY", 100)
+    monkeypatch.setattr(block_counts, "HELD_CELLS", 1000)
+    counted = rows.marginals(ASKED)
+    assert all((counted[one] == wanted[one]).all() for one in ASKED)
+    monkeypatch.setattr(codes, "count_blocks", pytest.fail)
+    longest = max(ASKED, key=len)
+    assert np.shares_memory(rows.marginal(longest), counted[longest])
+    assert not counted[longest].flags.writeable
+
+
+def test_counts_are_kept_in_half_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    cells = sum(map(DOMAIN.size, ASKED))
+    for memory, kept in ((8 * cells, True), (8 * cells - 8, False)):
+        monkeypatch.setattr(block_counts, "all_memory", [memory].pop)
+        assert block_counts.can_be_kept(DOMAIN, ASKED) is kept

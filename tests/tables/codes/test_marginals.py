@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from jam_dagster.errors import InputError
 from jam_dagster.tables import Domain, EncodedTable, marginal_blocks
 from jam_dagster.tables.codes import marginals
-from jam_dagster.tables.codes.marginals import MarginalCounter
+from jam_dagster.tables.codes.marginals import MarginalCounter, PackedCounts
 
 
 def brute_force(table, clique):
@@ -86,6 +86,18 @@ def test_counts_that_four_bytes_cannot_hold_take_eight():
         counter = MarginalCounter(domain, [("a", "b"), ("a",), ()], records=records)
         counter.add(codes)
         assert all(counts.dtype == dtype for counts in counter.counts().values())
+
+
+def test_counts_widen_if_more_records_come_than_four_bytes_hold():
+    domain = Domain.from_sizes({"a": 2, "b": 2})
+    counter = MarginalCounter(domain, [("a", "b"), ("a",), ()], records=None)
+    cells = np.array([2**31 - 1, 0, 0, 0], dtype=np.uint32)
+    counter.add_packed(PackedCounts(2**31 - 1, cells))
+    assert {counts.dtype for counts in counter.counts().values()} == {np.dtype(np.int32)}
+    counter.add([np.zeros(1, dtype=np.uint8)] * 2)
+    counts = counter.counts()
+    assert {one.dtype for one in counts.values()} == {np.dtype(np.int64)}
+    assert counts["a", "b"][0, 0] == counts[()] == 2**31
 
 
 def test_marginals_inside_others_are_not_counted(monkeypatch):
