@@ -191,6 +191,8 @@ def _roundest(low: float, high: float) -> float:
     for power in range(largest, largest - _DIGITS, -1):
         for factor in (10, 5, 2):
             step = factor * 10.0**power
+            if not step:  # No float is finer than the least one.
+                return low
             number = float(f"{math.ceil(low / step) * step:.15g}")
             if low <= number <= high:
                 return number

@@ -53,6 +53,14 @@ def test_every_bin_holds_rows_and_none_holds_many(name):
         assert np.abs(shares[0] - shares[1]).max() < 0.02
 
 
+@pytest.mark.parametrize("scale", [1e-320, 1e-310, 1e-300, 1e304])
+def test_the_least_and_largest_floats_have_bins(scale):
+    values = np.random.default_rng(0).random(3000) * scale
+    domain = drafted(values)
+    encoded, _ = there_and_back(values, domain)
+    assert np.bincount(encoded.columns[0]).min() > 0
+
+
 def test_edges_are_round_numbers():
     edges = drafted(COLUMNS["incomes"]).attributes[0].edges
     # But for those around a value that many share.
