@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from jam_dagster.mechanisms.loops.expected_gain import (
+    AT_A_TIME,
     ONE_WAY,
     STRENGTHS,
     Margins,
@@ -25,6 +26,9 @@ compiled = pytest.mark.parametrize(
         pytest.param(True, marks=pytest.mark.skipif(library() is None, reason="needs a compiler")),
     ],
 )
+
+# Several blocks, of which the last one is shorter, and a slice that is more than a block.
+BLOCKS = ((5000, 3), (3, 5000), (2 * AT_A_TIME + 1,), (3, AT_A_TIME + 1), (70, 13, 17))
 
 
 def margins_of(workload: Workload) -> dict[tuple[str, ...], dict[tuple[str, ...], float]]:
@@ -126,14 +130,18 @@ def test_what_noise_hides_gains_nothing(compiled: bool) -> None:
 
 
 @pytest.mark.skipif(library() is None, reason="needs a compiler")
-@pytest.mark.parametrize("shape", [(1,), (5,), (4, 9), (3, 1, 7), (16, 9, 11), (2, 3, 2, 5)])
-def test_c_and_numpy_agree(shape: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("dtype", [np.int64, np.int32])
+@pytest.mark.parametrize(
+    "shape", [(1,), (5,), (4, 9), (3, 1, 7), (16, 9, 11), (2, 3, 2, 5), *BLOCKS]
+)
+def test_c_and_numpy_agree(shape: tuple[int, ...], dtype: type[np.signedinteger]) -> None:
     rng = np.random.default_rng(0)
     cells = math.prod(shape)
     for number in range(6):
         model = 1000 * rng.dirichlet(np.full(cells, 0.3)).reshape(shape)
         model[model < 1e-3] = 0.0
         counts = rng.multinomial(1000, rng.dirichlet(np.full(cells, 0.3))).reshape(shape)
+        counts = counts.astype(dtype)
         weights = rng.integers(0, 3, 2 ** len(shape)).astype(float)
         weights[0] = 0.0
         if number:
