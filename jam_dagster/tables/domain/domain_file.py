@@ -32,8 +32,9 @@ what is not a number, or not among the values of an attribute without ``other``,
 ``unreadable: apart`` in a cell of its own, which released rows have as missing.
 ``within: [[40, 310], [41, 60, 95]]`` says what the numbers of a bin are like in public data: 40
 with weight 310, and 41 to 60 with weight 95. A draft has it at the end of the file, by
-attribute. `jam_dagster.tables.domain.derived` says what an
-expression may hold, and `jam_dagster.tables.domain.constraints` how constraints are written.
+attribute, and that of children at the end of their table. `jam_dagster.tables.domain.derived` says
+what an expression may hold, and `jam_dagster.tables.domain.constraints` how constraints are
+written.
 
 ``prefix`` declares codes by their first characters, so many of them; a cell decodes to one of the
 codes that begin so, by their ``weights`` in public data.
@@ -319,19 +320,27 @@ def save_domain(
 
 def domain_yaml(content: Mapping[str, Any], comments: Iterable[tuple[int, str]] = ()) -> str:
     """Return the text of a domain file in YAML."""
-    attributes: dict[str, Any] = {}
-    within: dict[str, Any] = {}
-    for name, entry in content["attributes"].items():
-        # Long lists that nobody edits come last.
-        attributes[name] = {key: value for key, value in entry.items() if key != "within"}
-        if "within" in entry:
-            within[name] = entry["within"]
-    content = {**content, "attributes": {}} | ({"within": within} if within else {})
+    content = _within_last(content)
+    if content.get("children"):
+        ((table, child),) = content["children"].items()
+        content["children"] = {table: _within_last(child)}
+    attributes, content["attributes"] = content["attributes"], {}
     entries = [write_yaml({"_": {name: attributes[name]}}).split("\n", 1)[1] for name in attributes]
     for index, comment in comments:
         entries.insert(index, f"  # {comment}\n")
     head, _, rest = write_yaml(content).partition("attributes: {}\n")
     return f"{head}attributes:\n{''.join(entries)}{rest}"
+
+
+def _within_last(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return content with `within` of all attributes at its end: long lists that nobody edits."""
+    attributes: dict[str, Any] = {}
+    within: dict[str, Any] = {}
+    for name, entry in content["attributes"].items():
+        attributes[name] = {key: value for key, value in entry.items() if key != "within"}
+        if "within" in entry:
+            within[name] = entry["within"]
+    return {**content, "attributes": attributes} | ({"within": within} if within else {})
 
 
 def _is_json(path: Path) -> bool:

@@ -13,6 +13,7 @@ from jam_dagster.errors import DomainError, SourceError, SpecificationError
 from jam_dagster.tables import Domain, draft_table, encode, health_survey_domain
 from jam_dagster.tables.domain import domain as domains
 from jam_dagster.tables.domain import domain_file, impossible
+from jam_dagster.tables.domain.children import Link
 
 FILE = """
 identified_from: declared
@@ -278,3 +279,21 @@ def test_a_saved_file_has_the_text_that_a_certificate_is_of(tmp_path: Path) -> N
     assert text == domain.to_yaml()
     assert text.index("within") > text.index("b:")
     assert Domain.load(tmp_path / "domain.yaml") == domain
+
+
+def test_what_is_within_bins_of_children_ends_their_table(tmp_path: Path) -> None:
+    entry = {"bounds": [0, 10], "bins": 2, "integer": True, "within": [[1, 7], [6, 8, 3]]}
+    attributes = {"age": entry, "size": {"values": [1, 2]}}
+    roots = Domain.from_dict({"attributes": attributes})
+    link = Link("persons", "household", 3)
+    children = Domain.from_dict({"attributes": attributes, "repairs": [{"not_null": ["size"]}]})
+    domain = roots.with_children(link, children)
+    domain.save(tmp_path / "domain.yaml")
+    content = parse_yaml((tmp_path / "domain.yaml").read_text())
+    assert list(content["children"]["persons"])[-1] == list(content)[-1] == "within"
+    for one in (content, content["children"]["persons"]):
+        assert one["within"] == {"age": entry["within"]}
+        assert "within" not in one["attributes"]["age"]
+    again = Domain.load(tmp_path / "domain.yaml")
+    assert again == domain
+    assert again.digest == domain.digest
