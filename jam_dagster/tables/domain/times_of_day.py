@@ -29,7 +29,11 @@ class TimeOfDayClock(InstantClock):
         if self.is_whole and not re.fullmatch(r"(?:%[YmdHMS])+", str(self.format)):
             raise DomainError(f"{what}: dtype {self.dtype!r} needs a format such as %Y%m%d")
         if not self.counts_in_utc:
-            raise DomainError(f"{what}: a time of day is counted in hours, minutes or seconds")
+            fault = f"format {self.format!r} has no part of a date that is read, such as %Y, and "
+            raise DomainError(
+                f"{what}: {fault if self.is_text else ''}a time of day is counted in hours, minutes"
+                " or seconds"
+            )
         if self.is_text:
             self.check_format(what, 0)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from jam_dagster.errors import JamError, SpecificationError
+from jam_dagster.errors import DomainError, JamError, SpecificationError
 from jam_dagster.tables import Domain
 from jam_dagster.tables.drafting.paid_draft import (
     after_release,
@@ -42,6 +42,11 @@ def test_types_are_the_authors_else_the_schemas() -> None:
     written = asked(types="income=number:2,born=date:%d.%m.%Y,seen=datetime:%Y-%m-%d %H:%M")
     assert written.attribute("income").decimals == 2
     assert written.attribute("born").format == "%d.%m.%Y"
+
+
+def test_a_format_without_a_date_is_named() -> None:
+    with pytest.raises(DomainError, match="'age': format '%Q' has no part of a date"):
+        asked(types="age=date:%Q")
 
 
 def test_columns_bins_and_shares() -> None:
