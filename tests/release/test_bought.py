@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from jam_dagster.certificates import verify
-from jam_dagster.errors import BudgetExceededError, JamError, SpecificationError
+from jam_dagster.errors import BudgetExceededError, DomainError, JamError, SpecificationError
 from jam_dagster.privacy import Kind, Ledger
 from jam_dagster.privacy.shares import DOMAIN
 from jam_dagster.release.options import release_spec
@@ -209,6 +209,14 @@ def test_what_cannot_be_bought_is_refused_before_anything_is_opened() -> None:
     with pytest.raises(JamError, match="too small for the 12 draws"):
         release(domain="little.yaml")
     assert not Path("ledger.db").exists()
+
+
+@pytest.mark.parametrize("cell", [b"secret", [1], {"a": 1}])
+def test_cells_of_no_value_are_not_bought_as_texts(cell: object) -> None:
+    pd.DataFrame({"sex": ["f"] * 9, "photo": [cell] * 9}).to_parquet("photos.parquet")
+    with pytest.raises(DomainError, match="'photo' is of the type "):
+        release(private="photos.parquet", domain={"identify": "paid", "share": 0.3})
+    assert Kind.CHARGED not in {one.kind for one in Ledger("ledger.db").events()}
 
 
 @pytest.mark.slow

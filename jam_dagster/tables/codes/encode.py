@@ -139,10 +139,7 @@ def check_schema(schema: pa.Schema, domain: Domain) -> dict[str, str]:
 
 
 def _check_cells(kind: pa.DataType, attribute: Attribute) -> None:
-    """Raise DomainError if the cells of a type of Arrow are bytes or hold several values.
-
-    An attribute with `other` takes them for that.
-    """
+    """Raise DomainError if the cells of a type of Arrow are bytes or hold several values."""
     import pyarrow as pa
 
     types = pa.types
@@ -153,11 +150,9 @@ def _check_cells(kind: pa.DataType, attribute: Attribute) -> None:
         fault = "whose cells hold several values: make a column of each in the source"
     else:
         return
-    if attribute.other_code is not None:
-        return
     raise DomainError(
         f"the private table's column for attribute {attribute.name!r} is of the type"
-        f" {str(kind).partition('<')[0]}, {fault}, or remove the attribute from the domain"
+        f" {str(kind).partition('<')[0]}, {fault}, or leave it out of the domain"
     )
 
 

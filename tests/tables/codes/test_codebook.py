@@ -51,7 +51,6 @@ CELLS = {
     "decimals": (OTHER, pa.array([Decimal("1.00"), Decimal("2.50"), None])),
     "identifiers": (OTHER, pa.array([b"0" * 16, None], pa.uuid())),
     "short decimals": (OTHER, pa.array([Decimal("1.00"), None], pa.decimal32(5, 2))),
-    "lists": (OTHER, pa.array([[1], None, [1, 2]])),
     "nulls": (OTHER, pa.nulls(3)),
     "bins": (BINS, pa.array([0.5, 1.0, None, float("nan"), -1.0, float("inf")])),
     "bins of whole numbers": (BINS, pa.array([0, 1, None, 2**62 + 1, 7])),
@@ -150,3 +149,9 @@ def test_faults_of_columns_are_named_and_those_of_values_are_not() -> None:
         assert str(caught.value) == str(PrivateValuesError())
         assert caught.value.__context__ is None
     assert not issubclass(PrivateValuesError, PrivateStepError)
+
+
+@pytest.mark.parametrize("cells", [pa.array([b"a"]), pa.array([[1]])])
+def test_cells_of_no_value_are_none_of_other(cells: pa.Array) -> None:
+    with pytest.raises(DomainError, match="leave it out of the domain"):
+        codes_of([batch_of(cells)], domain_of(OTHER))

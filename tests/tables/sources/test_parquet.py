@@ -254,6 +254,11 @@ def test_a_type_of_no_value_is_refused_before_a_row_is_read(tmp_path, cells, say
     assert SENTINEL not in str(caught.value)
     with pytest.raises(DomainError, match=says):
         source.counted(A, None, None)
+    if "cells" in says:
+        # No value of it is an unlisted one.
+        other = Domain((CategoricalAttribute("a", ("u", "other"), other="other"),))
+        with pytest.raises(DomainError, match=says):
+            source.check(other, None)
 
 
 def test_columns_are_looked_for_before_a_row_is_read(tmp_path):
