@@ -245,6 +245,18 @@ def test_a_ledger_that_gives_selections_nothing_is_told_before_anything_is_opene
     assert [one.kind for one in Ledger("ledger.db").events()] == [Kind.GRANTED]
 
 
+def test_a_grant_of_the_same_figures_pays_for_three_selections() -> None:
+    towns = np.tile(["Ur", "Nod", "Oz"], 100)
+    pd.DataFrame({"a": towns, "b": towns, "c": towns}).to_csv("towns.csv", index=False)
+    ledger = Ledger("ledger.db")
+    ledger.grant("people", epsilon=10.0, delta=1e-9, selections=5e-10)
+    release(private="towns.csv", domain={"identify": "paid"}, delta=1e-9)
+    balance = ledger.balance("people")
+    assert balance.used_selections == balance.granted_selections == 500_000_000
+    ledger.verify()
+    assert failed() == []
+
+
 @pytest.mark.slow
 def test_values_of_the_public_table_are_kept_and_others_selected(people: pd.DataFrame) -> None:
     public = people[1:800].replace("Nod", "Ghost")

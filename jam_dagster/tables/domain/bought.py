@@ -100,16 +100,20 @@ class Asked:
         return LEVELS * len(self.names)
 
     def selections(self, delta: float) -> float:
-        """Return the delta that all selections of a release have together, given the whole."""
-        return len(self.values) * self._delta_units(delta) / _DELTA_UNITS
+        """Return the delta that all selections of a release have together, given the whole.
+
+        A grant with this share of its delta for selections pays for any number of them.
+        """
+        return self._delta_units(delta) / _DELTA_UNITS if self.values else 0.0
 
     def delta_of(self, delta: float) -> float:
         """Return the delta of one selection, rounded down: all are within `selections`."""
-        return math.nextafter(self._delta_units(delta) / _DELTA_UNITS, 0.0)
+        each = self._delta_units(delta) // max(1, len(self.values))
+        return math.nextafter(each / _DELTA_UNITS, 0.0)
 
     def _delta_units(self, delta: float) -> int:
         whole = Fraction(repr(float(delta))) * Fraction(repr(float(self.delta_share)))
-        return math.floor(whole * _DELTA_UNITS) // max(1, len(self.values))
+        return math.floor(whole * _DELTA_UNITS)
 
     def to_dict(self) -> dict[str, Any]:
         """Return what a domain file has of it apart from the attributes."""

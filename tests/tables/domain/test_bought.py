@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,14 @@ import pandas as pd
 import pytest
 
 from jam_dagster.errors import DomainError, JamError, OutsideDomainError
+from jam_dagster.privacy import Budget
 from jam_dagster.privacy.noise.seeded import discrete_gaussian
 from jam_dagster.tables import Domain
 from jam_dagster.tables.domain.binned import BinnedAttribute
 from jam_dagster.tables.domain.bought import (
     BOUND_RISK,
     LEVELS,
+    Asked,
     Draw,
     PaidCounts,
     bought_singles,
@@ -317,6 +320,24 @@ def test_values_are_asked_for_and_read_again() -> None:
     whole = LISTED.asked.selections(1e-9)
     assert whole == 2.5e-10
     assert 2 * LISTED.asked.delta_of(1e-9) <= whole
+
+
+@pytest.mark.parametrize("many", range(1, 17))
+def test_a_grant_of_the_share_pays_for_any_number_of_selections(many: int) -> None:
+    asked = Asked({}, {f"c{number}": (9, ()) for number in range(many)})
+    for delta in (1e-9, 3e-7, 1.7e-5):
+        whole = asked.selections(delta)
+        assert Fraction(repr(whole)) == Fraction(repr(delta)) / 2
+        drawn = many * Fraction(repr(asked.delta_of(delta)))
+        lost = Fraction(repr(whole)) - drawn
+        assert 0 <= lost < Fraction(2 * many, 10**18)
+    # A release asks for no more rho than a grant of the documented figures has.
+    assert Budget(1.0, 1e-9, asked.selections(1e-9)).rho == Budget(1.0, 1e-9, 5e-10).rho
+    assert asked.selections(1e-9) == 5e-10
+
+
+def test_without_selections_rho_has_all_of_delta() -> None:
+    assert Asked({"age": 8}).selections(1e-9) == 0.0
 
 
 def test_public_values_stay_and_the_most_frequent_are_selected() -> None:
