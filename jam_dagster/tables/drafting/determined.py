@@ -36,6 +36,7 @@ from jam_dagster.tables.drafting.value_columns import (
     Relation,
     ValueColumns,
     chosen_relations,
+    may_be_in_formula,
 )
 
 _SAMPLE = 2000
@@ -115,7 +116,11 @@ def determined_with_rows(
         kept = {name for name in modelled if name not in clocks}
         targets = [name for name in distinct if name not in found]
         related = relations(values, times, targets)
-        readable = (one for one in related if not one.gaps and kept.issuperset(one.sources))
+        readable = (
+            one
+            for one in related
+            if not one.gaps and kept.issuperset(one.sources) and not _is_share(one, values, kept)
+        )
         chosen = chosen_relations(readable, values.by_cost(targets))
         found |= {one.target: one.expression for one in chosen}
         found |= _copies(sample, table, modelled, found)
@@ -138,6 +143,14 @@ def determined_with_rows(
         if isinstance(expression, str) and (sources := columns_of(parsed(name, expression))):
             breakable[name] = min(values.shuffled(one) for one in (name, *sources))
     return found, breakable
+
+
+def _is_share(one: Relation, values: ValueColumns, modelled: Collection[str]) -> bool:
+    """Return whether a column is a rest that a formula keeps, which stays within its bounds."""
+    return one.rest and all(
+        name in modelled and may_be_in_formula(name, values.table, values.formats)
+        for name in (one.target, *one.sources)
+    )
 
 
 def relations(

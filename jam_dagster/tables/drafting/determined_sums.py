@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import combinations, product
+from dataclasses import replace
+from itertools import chain, combinations, product
 from math import lcm
 from typing import Any
 
@@ -41,17 +42,23 @@ def sums(values: ValueColumns, targets: Sequence[str]) -> Iterator[Relation]:
 
 
 def shares(values: ValueColumns) -> Iterator[Relation]:
-    """Yield columns that are the rest of neighbours which add up to the same number in all rows.
+    """Yield columns that are the rest of others which add up to the same number in all rows.
 
-    The rest is the column that varies most. Computed of other rows, it may be below what there is.
+    These are neighbours, or three or four of any columns. The rest is the column that varies most.
+    Computed of other rows, it may be below what there is.
     """
+    neighbours = (
+        range(first, last)
+        for first, last in sorted(_windows(values), key=lambda one: one[0] - one[1])
+        if _constant(_sum(values, first, last), values, first)
+    )
+    others = (one for one, _ in _same(values, _LEAST_SHARES, (1.0,)))
     found: set[int] = set()
-    for first, last in sorted(_windows(values), key=lambda one: one[0] - one[1]):
-        columns = range(first, last)
-        if found.isdisjoint(columns) and _constant(_sum(values, first, last), values, first):
+    for columns in chain(neighbours, others):
+        if found.isdisjoint(columns):
             target = max(columns, key=lambda one: float(np.nanstd(values.numbers[:, one])))
-            others = [one for one in columns if one != target]
-            relation = _relation(values, target, others, -np.ones(len(others)))
+            rest = [one for one in columns if one != target]
+            relation = _relation(values, target, rest, -np.ones(len(rest)))
             if relation is not None:
                 found.update(columns)
                 yield relation
@@ -136,7 +143,9 @@ def _relation(
         text = f"({text}) / {divisor}"
     fine = [values.decimals[one] for one in sources]
     exact = decimals is None or all(one is not None and one <= decimals for one in fine)
-    return values.relation(name, text, rank, decimals=decimals, whole=exact and not rank)
+    found = values.relation(name, text, rank, decimals=decimals, whole=exact and not rank)
+    is_rest = len(sources) > 1 and divisor == 1 and bool((whole == -1).all())
+    return replace(found, rest=True) if found is not None and is_rest else found
 
 
 def _short(number: float) -> str:
@@ -159,7 +168,16 @@ def _divisor(factors: Floats) -> int:
 
 
 def _added(values: ValueColumns, targets: Sequence[str]) -> Iterator[tuple[int, list[int], Floats]]:
-    """Yield columns that up to three others give if they are added or taken away.
+    """Yield columns that up to three others give if they are added or taken away."""
+    wanted = _wanted(values, targets)
+    for subset, signs in _same(values, 2, (1.0, -1.0)):
+        yield from _ways(subset, signs, wanted)
+
+
+def _same(
+    values: ValueColumns, least: int, either: Sequence[float]
+) -> Iterator[tuple[list[int], Floats]]:
+    """Yield columns, up to four, whose sum by signs is the same in few rows, and the signs.
 
     Few rows rule out nearly all of them. One sum of a price, its tax and another number is all that
     says so, for no weights can be computed where columns are nearly the same.
@@ -168,12 +186,11 @@ def _added(values: ValueColumns, targets: Sequence[str]) -> Iterator[tuple[int, 
     units = [one for one in range(columns) if values.decimals[one] is not None]
     few = [values.numbers[values.telling(count)] for count in _ROWS]
     unit = np.array([10.0 ** -(values.decimals[one] or 0) for one in range(columns)])
-    wanted = _wanted(values, targets)
-    for size in range(2, _LARGEST_SUBSET + 1):
+    for size in range(least, _LARGEST_SUBSET + 1):
         if len(units) > (_MOST_IN_PAIRS if size < _LARGEST_SUBSET else _MOST_IN_TRIPLES):
             return
         for subsets in _subsets(units, size):
-            for signs in product((1.0, -1.0), repeat=size - 1):
+            for signs in product(either, repeat=size - 1):
                 left = subsets
                 for rows in few:
                     # A missing number rules out nothing.
@@ -184,7 +201,7 @@ def _added(values: ValueColumns, targets: Sequence[str]) -> Iterator[tuple[int, 
                     # No row may know all, and sums of floats are not exact.
                     left = left[~(apart > 0.5 * unit[left].min(axis=1))]
                 for subset in left[:_MOST_FOUND].tolist():
-                    yield from _ways(subset, np.array((1.0, *signs)), wanted)
+                    yield subset, np.array((1.0, *signs))
 
 
 def _ways(

@@ -6,7 +6,7 @@ often if they had nothing to do with each other.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain, combinations, product
@@ -43,6 +43,7 @@ from jam_dagster.tables.drafting.value_columns import (
     ValueColumns,
     chosen_relations,
     looked_at,
+    may_be_in_formula,
 )
 
 LEAST_RULED = 1000
@@ -88,15 +89,20 @@ def found_constraints(table: pd.DataFrame, encoded: EncodedTable) -> dict[Repair
         and one.null_code is not None
         and not np.isin(encoded.column(one.name), one.missing_codes).any()
     ]
-    orders = found_orders(table, encoded.domain.binned)
-    ordered = {name for one in orders for name in one.attributes}
+    # Decoding keeps no formula and no order of one column.
+    binned = encoded.domain.binned
+    added = _shares(table, binned)
+    taken = {name for one in added for name in one.attributes}
+    orders = found_orders(table, [one for one in binned if one.name not in taken])
+    taken.update(name for one in orders for name in one.attributes)
     # Cells are filled first, then fitted to others.
     found: dict[Repair, int] = dict.fromkeys(never, encoded.records)
     for one in _missing(encoded):
         found[one] = _missing_by_chance(encoded, one)
     found.update(orders)
     found.update(_combinations(encoded))
-    found.update(_formulas(table, encoded.domain.binned, ordered))
+    found.update(added)
+    found.update(_formulas(table, binned, taken))
     found.update(_unique(table, encoded))
     return found
 
@@ -386,33 +392,52 @@ def _missing_codes(encoded: EncodedTable, name: str) -> tuple[int, ...]:
     return encoded.domain.attribute(name).missing_codes
 
 
+def _shares(table: pd.DataFrame, attributes: Sequence[BinnedAttribute]) -> dict[Repair, int]:
+    """Return formulas of the rests of shares that add up to the same number.
+
+    Such a rest could be below 0 if it was derived.
+    """
+    if len(table) < LEAST_ROWS:
+        return {}
+    values = _formula_columns(table, attributes, ())
+    return _disjoint(table, values, ((one.target, one.expression) for one in shares(values)))
+
+
 def _formulas(
     table: pd.DataFrame, attributes: Sequence[BinnedAttribute], taken: Collection[str]
 ) -> dict[Repair, int]:
-    """Return formulas of attributes that no derived column could be.
+    """Return formulas of attributes, none `taken`, that miss other cells than those that give them.
 
-    Some miss cells alone, and a rest of shares that add up could be below 0 if it was derived.
-    No two of them have an attribute in common, and none has one of `taken`.
+    No derived column could be so.
     """
+    values = _formula_columns(table, attributes, taken)
+    numbers, columns = values.table, list(values.names)
+    if len(table) < LEAST_ROWS or numbers.notna().all(axis=None):
+        return {}
+    known = numbers.dropna().reset_index(drop=True)
+    sample = known.iloc[looked_at(len(known))] if len(known) else known
+    chosen = chosen_relations(relations(values, (), columns), values.by_cost(columns))
+    of_values = ((one.target, one.expression) for one in chosen)
+    return _disjoint(table, values, chain(clock_sums(sample, known, columns), of_values))
+
+
+def _formula_columns(
+    table: pd.DataFrame, attributes: Sequence[BinnedAttribute], taken: Collection[str]
+) -> ValueColumns:
+    """Return the numbers of attributes that may be in a formula."""
     names = [
         one.name
         for one in attributes
         if one.name not in taken and one.hour_from is None and not one.dated and not one.format
     ]
-    numbers = table[[name for name in names if pd.api.types.is_numeric_dtype(table[name].dtype)]]
-    numbers = numbers[[name for name in numbers if numbers[name].notna().mean() > _LEAST_KNOWN]]
-    if len(table) < LEAST_ROWS:
-        return {}
-    known = numbers.dropna().reset_index(drop=True)
-    sample = known.iloc[looked_at(len(known))] if len(known) else known
-    columns = [str(name) for name in numbers]
-    values = ValueColumns(numbers, columns, {})
-    ways: Iterator[tuple[str, str]]
-    ways = ((one.target, one.expression) for one in shares(values))
-    if not numbers.notna().all(axis=None):
-        chosen = chosen_relations(relations(values, (), columns), values.by_cost(columns))
-        of_values = ((one.target, one.expression) for one in chosen)
-        ways = chain(clock_sums(sample, known, columns), of_values, ways)
+    names = [name for name in names if may_be_in_formula(name, table, {})]
+    return ValueColumns(table[names], names, {})
+
+
+def _disjoint(
+    table: pd.DataFrame, values: ValueColumns, ways: Iterable[tuple[str, str]]
+) -> dict[Repair, int]:
+    """Return formulas that hold, no two of which have an attribute in common."""
     used: set[str] = set()
     found: dict[Repair, int] = {}
     for name, expression in ways:

@@ -25,6 +25,7 @@ LEAST_ROWS = 50
 MOST_DECIMALS = 6
 _LOOKED_AT = 2000
 _LEAST_KNOWN = 0.1
+_LEAST_IN_FORMULA = 0.5
 _FINE = 1e-9
 _SINGLE = 4e-7
 
@@ -42,7 +43,7 @@ class Relation:
 
     `expression` is of the column's own cells, and `number` of the numbers that they write. A
     relation has `gaps` if the column is missing in other rows than the expression. Those that fit
-    better have lower ranks.
+    better have lower ranks. The column is the `rest` if it adds up to a constant with others.
     """
 
     target: str
@@ -52,6 +53,7 @@ class Relation:
     rank: int
     breakable: int
     gaps: bool = False
+    rest: bool = False
 
 
 @dataclass(frozen=True)
@@ -294,6 +296,14 @@ class ValueColumns:
             chosen.append(int(np.argmax(score)))
             rest[chosen[-1]] = -1.0
         return np.array(chosen, dtype=np.int64)
+
+
+def may_be_in_formula(name: str, table: pd.DataFrame, formats: Formats) -> bool:
+    """Return whether a column's cells are numbers, and known in most rows."""
+    column = table[name]
+    number = pd.api.types.is_numeric_dtype(column.dtype) and name not in formats
+    number = number and not pd.api.types.is_bool_dtype(column.dtype)
+    return number and bool(column.notna().mean() > _LEAST_IN_FORMULA)
 
 
 def shuffled_rows(column: pd.Series[Any]) -> int:

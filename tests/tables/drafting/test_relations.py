@@ -135,6 +135,38 @@ def test_shares_that_add_up() -> None:
     assert not draft_table(public).domain.formulas
 
 
+@pytest.mark.parametrize(
+    "columns", [["s0", "s1", "s2"], ["s0", "s1", "s2", "s3"], ["s0", "x", "s1", "s2"]]
+)
+def test_few_shares_that_add_up_are_not_below_zero(columns: list[str]) -> None:
+    rng = np.random.default_rng(0)
+    names = [one for one in columns if one != "x"]
+    # One share is never above another one: the sum is kept, not the order.
+    shares = np.sort(rng.dirichlet([1.5] * len(names), 2 * ROWS), axis=1)
+    shares[:, 1:] = rng.permuted(shares[:, 1:], axis=1)
+    counts = np.array([rng.multinomial(1000, one) for one in shares]) / 10
+    table = pd.DataFrame(counts, columns=names).assign(x=rng.integers(0, 99, 2 * ROWS))[columns]
+    public, private = table[:ROWS].reset_index(drop=True), table[ROWS:].reset_index(drop=True)
+    domain = draft_table(public).domain
+    (formula,) = domain.formulas
+    assert set(formula.attributes) == set(names)
+    assert not domain.derived
+    codes = encode(private, domain, private=False)
+    apart = EncodedTable(domain, tuple(rng.permutation(one) for one in codes.columns))
+    made = decode(repaired(apart, rng), rng)[names]
+    assert np.isclose(made.sum(axis=1), 100).mean() > 0.75
+    assert (made >= 0).all(axis=None)
+
+
+def test_shares_that_no_formula_can_keep_are_derived() -> None:
+    rng = np.random.default_rng(0)
+    counts = [rng.multinomial(1000, one) for one in rng.dirichlet([6, 3, 2], ROWS)]
+    texts = (pd.DataFrame(counts, columns=list("abc")) / 10).map("{:.1f}%".format)
+    domain = draft_table(texts).domain
+    assert not domain.formulas
+    assert len(domain.derived) == 1
+
+
 def test_a_sum_of_columns_with_missing_cells() -> None:
     a, b, c = (pd.Series(RNG.integers(0, 50, ROWS), dtype="Int64") for _ in range(3))
     a, b, c = (one.mask(RNG.random(ROWS) < 0.3) for one in (a, b, c))
