@@ -138,7 +138,7 @@ class UnitSpec(_Keys):
 
 def _text_or_whole(given: object) -> object:
     """Return an edition as a file has it: YAML's ``yes`` and ``1.0`` are not ``1``."""
-    if isinstance(given, bool | float):
+    if given is None or isinstance(given, bool | float):
         raise ValueError("not a text")
     return given
 

@@ -340,7 +340,7 @@ def test_a_draft_asks_who_is_protected(run: Run) -> None:
     Path("invoices.csv").write_text("\n".join(["client_id,kind", *lines]))
     said = run("domain", "draft", "--public", "invoices.csv", "--out", "d.yaml").stderr
     assert "client_id (40 values) looks like a person's key, and repeats in the 80 rows" in said
-    assert "if each row is a person, say so once: privacy: {unit: row}." in said
+    assert "a release's file says so once: privacy: {unit: row}." in said
 
 
 def test_the_domain_of_two_tables_is_drafted_at_once(run: Run) -> None:

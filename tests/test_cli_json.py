@@ -97,7 +97,7 @@ CASES: dict[
     "ledger show": (
         [],
         ("ledger", "show", *LEDGER),
-        {"datasets", "by_hand", "events", "moved_to"},
+        {"datasets", "by_hand", "events", "identity", "moved_to"},
     ),
     "ledger grant": ([], GRANT, {"dataset", "rho", "epsilon_at_delta"}),
     "ledger adopt": (

@@ -55,6 +55,11 @@ def test_a_copy_is_an_attempt_that_tells_nothing(run: Run) -> None:
     assert Ledger("ledger.db").balance("people").spent == 0
     (reason,) = Path().rglob("failures/*.txt")
     assert "copy.csv) is a copy of the private table" in reason.read_text()
+    # Nor does a mechanism release it that reads no value of the private table.
+    prior = ("--mechanism", "public_prior", "--domain", "domain.json", "--epsilon", "0.1")
+    tables = ("--private", "priv.csv", "--public", "copy.csv", "--no-checks", *RELEASE)
+    by_prior = run("synthesize", *tables, *prior, "--evaluation-mode", "off", "--out", "prior")
+    assert str(PrivateValuesError()) in by_prior.stderr
     # Of a copy in which one byte differs nobody knows.
     whole = Path("priv.csv").read_text().rstrip()
     Path("copy.csv").write_text(f"{whole[:-1]}{1 - int(whole[-1])}\n")

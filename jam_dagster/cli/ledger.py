@@ -137,6 +137,7 @@ def show(
                     for balance in balances
                 ],
                 "by_hand": opened.by_hand(),
+                "identity": opened.identity,
                 "moved_to": opened.moved_to,
                 "events": [event_in_json(event) for event in events],
             }
@@ -147,6 +148,7 @@ def show(
         console.print(
             f"This ledger has moved to {place}: nothing can be written here.", soft_wrap=True
         )
+    console.print(f"Its identity is {opened.identity[:12]}.")
     for balance in balances:
         print_balance(console, balance, after[balance.dataset])
     if opened.by_hand():
@@ -367,11 +369,13 @@ def adopt(
 
     check_reason(reason)
     beside = [folder_of(one) for one in definition]
+    new = not Ledger(ledger).exists
     identity = Ledger(ledger).adopt(reason=reason)
     files = [write_ledger_id(folder, identity) for folder in beside]
     print_result(
         {"ledger": Ledger(ledger).location, "identity": identity, "files": [*map(str, files)]},
-        f"{', '.join(map(str, files))} names this ledger: commit it.",
+        f"{', '.join(map(str, files))} names this ledger: commit it."
+        f"{' The ledger is new, and knows no release.' if new else ''}",
         as_json=as_json,
     )
 

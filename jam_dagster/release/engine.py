@@ -259,7 +259,7 @@ class Engine:
                 # Only exact errors are left, which are not charged, so the shares are closed first.
                 self._close()
             with self.opened("making the release"):
-                if self.funding.ledger is not None and self.spec.reads_values:
+                if self.funding.ledger is not None:
                     # A guess at the private table gets the answer of a value that does not fit.
                     with private_values():
                         check_no_copy(self.spec.private, self.spec.public)
@@ -444,7 +444,8 @@ class Engine:
         self.progress.notify(
             f"Edition {spec.privacy.edition} of this release was drawn before: it is repeated"
             " from its stored draws, at no cost. If the private table has changed since, raise"
-            " privacy.edition (--edition)."
+            f" {'privacy.editions of this partition' if self.partition else 'privacy.edition'}"
+            " (--edition)."
         )
         if spec.evaluation_mode == "exact" and self.funding.ledger is not None:
             self.progress.notify(

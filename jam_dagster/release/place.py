@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 
 
 ANOTHER_EDITION = (
-    "give another edition (privacy.edition, or --edition), which is drawn and paid again"
+    "give another edition (privacy.edition or --edition, or privacy.editions for one partition), "
+    "which is drawn and paid again"
 )
 """The remedy if a release cannot continue."""
 

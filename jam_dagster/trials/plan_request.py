@@ -81,6 +81,8 @@ class PlanRequest:
         The editions of single partitions, and under the empty name that of all others.
     rows_are_persons
         Whether the file says that each row is a person.
+    as_defined
+        Whether no option changes what the file says.
     """
 
     spec: ReleaseSpec
@@ -95,6 +97,7 @@ class PlanRequest:
     earlier: Path | None = None
     editions: Mapping[str, str] = field(default_factory=dict)
     rows_are_persons: bool = False
+    as_defined: bool = True
 
     @classmethod
     def of(cls, definition: Path | None = None, /, **options: Any) -> Self:
@@ -133,6 +136,7 @@ class PlanRequest:
         compare = options.get("mechanism") is None
         alone = units == ["row"]
         given |= {"editions": editions, "rows_are_persons": alone}
+        given["as_defined"] = all(value is None for value in options.values())
         made = cls(spec=spec, compare=compare, **given)
         made.validate()
         return made

@@ -18,6 +18,7 @@ import numpy as np
 from jam_dagster.common.json_text import DAMAGE
 from jam_dagster.errors import BudgetError, EmptyCandidateSetError, InputError
 from jam_dagster.evaluation.domain_fit import (
+    ColumnFit,
     column_fits,
     misfit_sentence,
     remedy_sentence,
@@ -362,7 +363,8 @@ def _ledger_outlook(request: PlanRequest, domain: Domain, notes: list[str]) -> L
     except BudgetError as error:
         fits, note = False, str(error)
     journal = ledger.events(release_id.dataset)
-    history = history_sentences(journal, release_id, request.edition_of, balance.delta)
+    its = journal, release_id, request.edition_of, balance.delta
+    history = history_sentences(*its, as_defined=request.as_defined)
     # Rounding may leave so little that it pays for nothing.
     remaining, would_be = (
         balance.epsilon_of(rho_within(units)) if units >= _DUST_UNITS else 0.0
@@ -592,7 +594,10 @@ def domain_fit(earlier: ReleaseRun, public: EncodedTable) -> tuple[list[str], li
     """
     then = {one.name: one for one in earlier.model.domain.attributes}
     same = [one.name for one in public.domain.attributes if then.get(one.name) == one]
-    found = [] if not same else column_fits(earlier.transcript, public.domain.project(same), public)
+    found: list[ColumnFit] = []
+    if same:
+        kept = EncodedTable.from_frame(public.domain.project(same), public.to_frame()[same])
+        found = column_fits(earlier.transcript, kept.domain, kept)
     warnings, notes = [], []
     if misfit := misfit_sentence(found):
         warnings.append(f"The earlier release shows a misfit. {misfit} {remedy_sentence(found)}")

@@ -77,6 +77,7 @@ def test_an_edition_of_one_partition_is_in_no_digest() -> None:
         ({"editions": {"2025-12": "2"}}, "names '2025-12', which is no partition"),
         ({"editions": {"2026-03": "a/b"}}, "privacy.editions.2026-03 must be of letters"),
         ({"editions": {"2026-03": True}}, "editions"),
+        ({"editions": {"2026-03": None}}, "editions"),
         ({"editions": ["2026-03"]}, "editions"),
     ],
 )

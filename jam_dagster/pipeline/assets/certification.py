@@ -134,6 +134,7 @@ def certification_checks(graph: ReleaseGraph) -> list[dg.AssetChecksDefinition]:
         asset=graph.key(NAME),
         description="The certificate says that the table may leave.",
         config_schema=NO_CONFIG,
+        op_tags=dict(graph.options.op.tags),
         partitions_def=graph.partitions_def,
     )
     def certified_releasable(release_certificate: Certificate) -> dg.AssetCheckResult:

@@ -96,6 +96,7 @@ def _expectations(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
         name=f"{spec.release}__expectations",
         description="Great Expectations on the synthetic table.",
         config_schema=NO_CONFIG,
+        op_tags=dict(graph.options.op.tags),
         specs=[
             dg.AssetCheckSpec(
                 check.name,
@@ -261,6 +262,7 @@ def _releasable(graph: ReleaseGraph, name: str) -> dg.AssetChecksDefinition:
         description="The table may leave: exact noise, and a domain from public data.",
         additional_ins=graph.ins(MECHANISM_RUN),
         config_schema=NO_CONFIG,
+        op_tags=dict(graph.options.op.tags),
         partitions_def=graph.partitions_def,
     )
     def releasable(
@@ -298,6 +300,7 @@ def _verdict(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
         name=f"{graph.spec.release}__verdict",
         description="The finding of the workload error.",
         config_schema=NO_CONFIG,
+        op_tags=dict(graph.options.op.tags),
         specs=[
             dg.AssetCheckSpec(
                 name,
@@ -372,6 +375,7 @@ def _drawable(graph: ReleaseGraph) -> dg.AssetChecksDefinition:
         blocking=True,
         additional_ins=graph.ins(*names),
         config_schema=NO_CONFIG,
+        op_tags=dict(graph.options.op.tags),
         partitions_def=graph.partitions_def,
     )
     def may_be_drawn_on(

@@ -41,6 +41,8 @@ def history_sentences(
     release_id: ReleaseId,
     edition_of: Callable[[str], str],
     delta: float,
+    *,
+    as_defined: bool = True,
 ) -> list[str]:
     """Return what a person should know of a release's history before it is drawn.
 
@@ -54,6 +56,9 @@ def history_sentences(
         Returns the edition that a partition of the release has now.
     delta
         The delta at which amounts are converted to epsilon.
+    as_defined
+        Whether it is the release of the definition. If options changed it, its specification says
+        nothing of the others.
 
     Returns
     -------
@@ -63,6 +68,13 @@ def history_sentences(
     drawn = drawn_releases(journal, release_id.release)
     if any(one.release_id == release_id for one in drawn):
         return []
+    if not as_defined:
+        return [
+            said
+            for one in drawn
+            if one.release_id.edition != release_id.edition
+            for said in _drawn_again([one], release_id, delta)
+        ]
     return [
         *_drawn_again(drawn, release_id, delta),
         *_other_partitions(drawn, release_id, edition_of),
@@ -104,17 +116,17 @@ def _other_partitions(
             f"A backfill would draw and pay again for {_named(again)}, which"
             f" {'have' if len(again) > 1 else 'has'} another edition now than when"
             f" {'they were' if len(again) > 1 else 'it was'} drawn. An edition for one partition"
-            f" is under privacy.editions, such as {release_id.partition}: {release_id.edition}."
+            " alone is under privacy.editions."
         )
 
 
 def _other_specifications(drawn: Sequence[Drawn], release_id: ReleaseId) -> Iterator[str]:
     """Yield which other partitions were drawn under another specification."""
-    specifications: dict[str, list[str]] = {}
+    specifications: dict[str, set[str]] = {}
     for one in drawn:
         its = one.release_id
         if its.partition != release_id.partition and its.specification != release_id.specification:
-            specifications.setdefault(its.specification, []).append(its.partition)
+            specifications.setdefault(its.specification, set()).add(its.partition)
     for specification, names in specifications.items():
         yield (
             f"Its specification is {release_id.specification[:12]}, and {_named(sorted(names))}"

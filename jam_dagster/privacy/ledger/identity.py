@@ -6,6 +6,7 @@ own, with a whole budget for people who have spent theirs. The file is, and no r
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Sequence
@@ -31,16 +32,19 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 def folder_of(definition: Path) -> Path:
-    """Return the folder of a release's definition, which is its file or the folder itself.
+    """Return the folder of a release's definition, in which the ledger is to be named.
 
     Raises
     ------
     InputError
-        If there is none.
+        If there is none, or it cannot be written to.
     """
     file = definition / "defs.yaml" if definition.is_dir() else definition
     if not file.is_file():
         raise InputError(f"{file} is not there: name a release's defs.yaml, or its folder.")
+    there = file.with_name(LEDGER_ID)
+    if not os.access(there if there.exists() else file.parent, os.W_OK):
+        raise InputError(f"{there} cannot be written: name a folder that you may write to.")
     return file.parent
 
 
@@ -55,10 +59,12 @@ def read_ledger_id(folder: Path) -> str:
         If the file cannot be read, or holds no identity.
     """
     file = folder / LEDGER_ID
+    if not os.path.lexists(file):
+        return ""
+    if not file.is_file():
+        raise InputError(f"{file} cannot be read (it is no file): {_RESTORE}")
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        return ""
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise InputError(f"{file} cannot be read ({reason}): {_RESTORE}") from None

@@ -9,13 +9,14 @@ import numpy as np
 
 from jam_dagster.common.deferred import pd
 
-_PERSONS = re.compile(
-    "(person|client|patient|customer|user|member|subject|respondent|participant|employee|student"
-    "|pupil|insured|citizen|donor|voter|tenant|player|driver|owner|beneficiary|claimant|household"
-    "|visitor|worker|applicant|borrower|holder)s?"
+_PERSONS = (
+    "person|client|patient|customer|cust|user|member|subject|respondent|participant|employee"
+    "|student|pupil|insured|citizen|donor|voter|tenant|player|driver|owner|beneficiary|claimant"
+    "|household|visitor|worker|applicant|borrower|holder|account|subscriber|kunde|kunden"
 )
-_KEYS = re.compile("id|key|nr|no|num|number|uuid|guid")
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_KEYS = "id|key|nr|no|num|number|code|uuid|guid"
+_PERSON = re.compile(rf"[a-z]*({_PERSONS})s?({_KEYS})?|p({_KEYS})|ssn|e?mail")
+_KEY = re.compile(_KEYS)
 
 _LEAST = 20
 """A key of fewer values is more likely one of groups."""
@@ -33,8 +34,8 @@ def person_keys(public: pd.DataFrame) -> Iterator[tuple[str, int]]:
     """
     rows = len(public)
     for name, column in public.items():
-        words = {word.lower() for word in _WORD.findall(str(name))}
-        persons, keys = any(map(_PERSONS.fullmatch, words)), any(map(_KEYS.fullmatch, words))
+        letters = re.sub("[^a-z]", "", str(name).lower())
+        persons, keys = _PERSON.fullmatch(letters), _KEY.fullmatch(letters)
         if not (persons or keys) or not _may_be_key(column):
             continue
         values = column.nunique()
@@ -53,12 +54,17 @@ def unit_remark(public: pd.DataFrame) -> str:
     return (
         f"{named} {look}, and repeat{'s' if len(found) == 1 else ''} in the {rows:,} rows of the"
         " public table. If a person may have several rows, protect all of them by privacy.unit"
-        " (--privacy-unit); if each row is a person, say so once: privacy: {unit: row}."
+        " (--privacy-unit), and leave that column out of the public table. If each row is a person,"
+        " a release's file says so once: privacy: {unit: row}."
     )
 
 
 def _may_be_key(column: pd.Series) -> bool:
     """Return whether cells may be keys: texts or whole numbers."""
+    first = column.dropna().head(1)
+    if any(hasattr(cell, "__len__") and not isinstance(cell, str) for cell in first):
+        # Lists and structs.
+        return False
     if pd.api.types.is_bool_dtype(column) or pd.api.types.is_datetime64_any_dtype(column):
         return False
     if pd.api.types.is_float_dtype(column):

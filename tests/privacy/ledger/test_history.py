@@ -65,8 +65,8 @@ def test_a_default_edition_that_was_raised_would_pay_again_for_all(ledger: Ledge
     said = told(ledger, "2026-03", {"2026-05": "1"}, default="2")
     assert said[1] == (
         "A backfill would draw and pay again for 2026-01, 2026-02, 2026-04, which have another"
-        " edition now than when they were drawn. An edition for one partition is under"
-        " privacy.editions, such as 2026-03: 2."
+        " edition now than when they were drawn. An edition for one partition alone is under"
+        " privacy.editions."
     )
     (alone,) = told(ledger, "2026-06", {f"2026-0{n}": "1" for n in range(2, 6)}, default="2")
     assert alone.startswith("A backfill would draw and pay again for 2026-01, which has another")

@@ -1,5 +1,6 @@
 """The identity of a ledger, and the file next to a release's definition that names it."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -46,9 +47,12 @@ def test_what_is_written_is_read_and_nothing_else(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="it is not UTF-8"):
         read_ledger_id(tmp_path)
     file.unlink()
-    file.mkdir()
-    with pytest.raises(InputError, match="cannot be read"):
-        read_ledger_id(tmp_path)
+    # A link that leads nowhere is not as if there was none, and a pipe is not waited for.
+    for put in (file.mkdir, lambda: file.symlink_to("nowhere"), lambda: os.mkfifo(file)):
+        put()
+        with pytest.raises(InputError, match=r"cannot be read \(it is no file\)"):
+            read_ledger_id(tmp_path)
+        file.rmdir() if file.is_dir() else file.unlink()
 
 
 def test_another_ledger_and_a_missing_one_are_refused(tmp_path: Path) -> None:

@@ -14,7 +14,10 @@ def table(**columns: object) -> pd.DataFrame:
     return pd.DataFrame({"amount": RNG.normal(size=ROWS), **columns})
 
 
-@pytest.mark.parametrize("name", ["client_id", "playerID", "Patient No", "customers", "id"])
+@pytest.mark.parametrize(
+    "name",
+    ["client_id", "playerID", "Patient No", "customers", "id", "userid", "kundennr", "account"],
+)
 @pytest.mark.parametrize("kind", ["number", "text", "number with gaps"])
 def test_a_key_that_repeats_is_asked_about(name: str, kind: str) -> None:
     keys = pd.Series(RNG.integers(0, 300, ROWS))
@@ -37,9 +40,12 @@ def test_a_key_that_repeats_is_asked_about(name: str, kind: str) -> None:
         ("client_kind", RNG.integers(0, 5, ROWS)),  # few values
         ("department_id", RNG.integers(0, 40, ROWS)),  # a group's: 25 rows each
         ("town", RNG.integers(0, 300, ROWS)),  # no such name
-        ("patient_weight", RNG.normal(size=ROWS).round(1)),
+        ("weight_of_patient", RNG.normal(size=ROWS).round(1)),
         ("member", RNG.random(ROWS) < 0.5),
         ("valid", RNG.integers(0, 300, ROWS)),
+        ("customer_age", RNG.integers(0, 90, ROWS)),
+        ("product_id", RNG.integers(0, 300, ROWS)),
+        ("member_tags", [[n % 40] for n in range(ROWS)]),
     ],
 )
 def test_other_columns_are_not(name: str, column: object) -> None:
