@@ -86,16 +86,17 @@ class Live(Context):
             self._stated = list(cliques)
 
     def counts(self, cliques: Sequence[Clique]) -> Iterator[Mapping[Clique, np.ndarray]]:
-        """Yield private marginals, all at once if they are in memory."""
+        """Yield private marginals, all at once those that are in memory."""
         if not self._drawing:
             raise PrivateStepError("a mechanism looked at private data outside a draw")
         if self._held is None and self._stated:
             with self.stage("count"):
                 self._held = self._private.marginals(self._stated)
-        if self._held is None:
-            yield from marginal_blocks(self._private, cliques)
-        else:
-            yield {clique: self._held[clique] for clique in cliques}
+        held = self._held or {}
+        if known := {clique: held[clique] for clique in cliques if clique in held}:
+            yield known
+        if other := [clique for clique in cliques if clique not in held]:
+            yield from marginal_blocks(self._private, other)
 
     def _select(
         self,

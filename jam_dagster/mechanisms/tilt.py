@@ -332,12 +332,15 @@ class _Run:
         candidates = _Candidates(ctx.domain, workload, mechanism.size_limit_mb)
         self.mechanism, self.ctx, self.candidates = mechanism, ctx, candidates
         self.closure = candidates.closure
-        ctx.hold(self.closure)
         self.fitted = TiltFit(prior, ctx.records, iterations=mechanism.iterations)
         ctx.model = lambda: self.fitted.model
         # The model grows with the network's cliques and with what was measured.
         self.cliques = list(prior.potentials)
         self.filter = TractabilityFilter(prior.network_domain, self.closure)
+        # The model only grows, so few others are ever candidates: the largest ones never fit.
+        size = self.fitted.cells * BYTES_PER_CELL / MEGABYTE
+        possible = self.filter.fitting(self.cliques, max(mechanism.size_limit_mb, size))
+        ctx.hold([self.closure[number] for number in possible])
         masks = [mask_of(ctx.domain.positions[name] for name in q) for q in self.closure]
         self._mask_of = dict(zip(self.closure, masks, strict=True))
         self._clique_of = {mask: clique for clique, mask in self._mask_of.items()}

@@ -6,11 +6,13 @@ import itertools
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from jam_dagster.errors import DomainError, EmptyCandidateSetError, SpecificationError
 from jam_dagster.mechanisms import make_mechanism, refit
 from jam_dagster.mechanisms import tilt as module
+from jam_dagster.mechanisms.live import Live
 from jam_dagster.mechanisms.loops.expected_gain import Margins, expected_gain
 from jam_dagster.models.tilted.model import TiltedModel
 from jam_dagster.models.tilted.prior import PublicPrior
@@ -143,6 +145,28 @@ def test_the_model_stays_within_its_limit():
     assert max(one.model_mb for one in made.transcript.rounds) < 1.5 * prior.size_mb
     with pytest.raises(EmptyCandidateSetError, match="Raise size_limit_mb"):
         run(SeededNoise(0), size_limit_mb=1e-6)
+
+
+def rounds_of(result):
+    return result.transcript.to_frame().drop(columns="seconds")
+
+
+def test_what_can_never_be_chosen_is_not_held(monkeypatch):
+    held: list[list[tuple[str, ...]]] = []
+    monkeypatch.setattr(Live, "hold", lambda self, cliques: held.append(list(cliques)))
+    counted = run(SeededNoise(0), 10.0, degree=3, size_limit_mb=1e-4)
+    monkeypatch.undo()
+    closure = Workload.all_k_way(DOMAIN, 3).downward_closure()
+    assert 0 < len(held[0]) < len(closure)
+
+    # What is not held is counted when it is asked for.
+    for kept in (closure, held[0], closure[:3]):
+        hold = Live.hold
+        monkeypatch.setattr(Live, "hold", lambda self, _, hold=hold, kept=kept: hold(self, kept))
+        made = run(SeededNoise(0), 10.0, degree=3, size_limit_mb=1e-4)
+        monkeypatch.undo()
+        pd.testing.assert_frame_equal(rounds_of(made), rounds_of(counted))
+        assert made.transcript.calls == counted.transcript.calls
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from jam_dagster.tables.codes.block_counts import (
     counted_blocks,
 )
 from jam_dagster.tables.codes.marginals import (
+    HELD_CELLS,
     Counts,
     MarginalCounter,
     PackedCounts,
@@ -42,10 +43,17 @@ class KeptCounts:
         records: int,
     ) -> dict[Clique, Counts]:
         """Return marginals from what is held, or count the chunks of the table."""
-        if self.held is not None and self.held.holds(cliques):
-            return self.held.marginals(cliques)
+        held = self.held
+        if held is not None and held.holds(cliques):
+            return held.marginals(cliques)
+        if held is not None and held.cells > HELD_CELLS:
+            # Counts that took long are neither made again nor replaced.
+            other = [clique for clique in cliques if not held.holds([clique])]
+            found = count_blocks(chunks(), domain, other, records=records).marginals(other)
+            found |= held.marginals(clique for clique in cliques if clique not in found)
+            return {clique: found[clique] for clique in cliques}
         counted = count_blocks(chunks(), domain, cliques, records=records)
-        more = self.held is None or counted.cells > self.held.cells
+        more = held is None or counted.cells > held.cells
         if more and can_be_kept(domain, counted.blocks):
             self.held = counted
         return counted.marginals(cliques)

@@ -95,6 +95,24 @@ def test_many_counts_are_kept_without_a_copy(monkeypatch: pytest.MonkeyPatch) ->
     assert not counted[longest].flags.writeable
 
 
+def test_many_counts_are_neither_made_again_nor_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = table(100)
+    wanted = rows.marginals(ASKED)
+    monkeypatch.setattr(codes, "MANY", 100)
+    monkeypatch.setattr(codes, "HELD_CELLS", 1000)
+    few = [one for one in ASKED if "a4" not in one]
+    rows.marginals(few)
+    made, count = [], codes.count_blocks
+    monkeypatch.setattr(
+        codes, "count_blocks", lambda *given, **rest: made.append(given[2]) or count(*given, **rest)
+    )
+    for _ in range(2):
+        counted = rows.marginals(ASKED)
+        assert list(counted) == list(ASKED)
+        assert all((counted[one] == wanted[one]).all() for one in ASKED)
+    assert made == [[one for one in ASKED if "a4" in one]] * 2
+
+
 def test_counts_are_kept_in_half_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     cells = sum(map(DOMAIN.size, ASKED))
     for memory, kept in ((8 * cells, True), (8 * cells - 8, False)):
