@@ -47,7 +47,7 @@ class KeptCounts:
         if held is not None and held.holds(cliques):
             return held.marginals(cliques)
         if held is not None and held.cells > HELD_CELLS:
-            # Counts that took long are neither made again nor replaced.
+            # Counts that took long stay: only others are counted.
             other = [clique for clique in cliques if not held.holds([clique])]
             found = count_blocks(chunks(), domain, other, records=records).marginals(other)
             found |= held.marginals(clique for clique in cliques if clique not in found)
