@@ -126,9 +126,13 @@ def truth_of(value: object) -> bool | None:
 
 def spelled_truth(value: object) -> bool | None:
     """Return the boolean of a value in any spelling (``Y``, ``no``, ``1.0``), or None."""
+    return _SPELLED_TRUTHS.get(_as_spelled(value))
+
+
+def _as_spelled(value: object) -> str:
+    """Return the text of a value without blanks and case; ``1`` for ``"1.0"``."""
     number = exact_number(value)
-    text = text_of(value if number is None else number)
-    return _SPELLED_TRUTHS.get(spelled(text).lower())
+    return spelled(text_of(value if number is None else number)).lower()
 
 
 def truths_of(values: Sequence[Value]) -> dict[bool, str]:
@@ -136,7 +140,7 @@ def truths_of(values: Sequence[Value]) -> dict[bool, str]:
 
     They may be listed in any order and case, but both in words, letters or numbers.
     """
-    texts = {text_of(value).lower(): text_of(value) for value in values}
+    texts = {_as_spelled(value): text_of(value) for value in values}
     for spelled in SPELLED:
         if len(values) == 2 and texts.keys() == set(spelled):
             return {truth: texts[spelled[truth]] for truth in (False, True)}

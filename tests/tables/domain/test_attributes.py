@@ -191,7 +191,10 @@ def test_a_text_is_the_only_one_that_it_looks_like():
     assert [bought.code_of(text) for text in (" x", "X")] == [0, None]
 
 
-@pytest.mark.parametrize("values", [(True, False), (1, 0), (1.0, 0.0), ("t", "f"), ("Yes", "No")])
+BOOLEANS = [(True, False), (1, 0), (1.0, 0.0), ("t", "f"), ("Yes", "No"), ("1.0", "0.0")]
+
+
+@pytest.mark.parametrize("values", BOOLEANS)
 def test_two_values_of_a_boolean_take_every_spelling_of_one(values):
     attribute = CategoricalAttribute("a", values)
     for true, false in (
