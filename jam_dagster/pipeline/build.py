@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def build_synthetic_release(
-    release: str, *, translate: Translate | None = None, **keys: Any
+    release: str, *, translate: Translate | None = None, ledger_id: str = "", **keys: Any
 ) -> dg.Definitions:
     """Build the definitions of one release of a synthetic table.
 
@@ -52,6 +52,9 @@ def build_synthetic_release(
         group, owners, tags, kinds, description. Everything that depends on an asset follows it
         to its key, which follows from the key, tags and kinds that it is given. It must leave
         labels and dependencies as they are.
+    ledger_id
+        The identity of the ledger that pays (`Ledger.identity`), where a file has `ledger.id`: any
+        other is refused. Empty: none is named.
     **keys
         The other keys of a release's file, of which ``dataset``, ``private``, ``domain`` and
         ``privacy`` are needed. Each is what the file would say, or an object that it stands for: a
@@ -88,6 +91,7 @@ def build_synthetic_release(
     """
     graph = {key: one for key in DAGSTER_KEYS if (one := keys.pop(key, None)) is not None}
     spec = ReleaseSpec.from_config({"release": release, **keys}, Path())
+    spec = spec.model_copy(update={"ledger_id": ledger_id})
     return release_definitions(spec, translate=translate, **graph)
 
 

@@ -96,6 +96,9 @@ def test_a_clone_with_a_ledger_of_its_own_is_refused(bench: Bench) -> None:
     assert "Nothing was opened and nothing charged" in said
     # No run begins a ledger of its own.
     assert not bench.ledger.exists
+    # Python says it by a parameter.
+    in_python = bench.definitions(ledger_id=identity)
+    assert said.partition("\n")[0] in failure(bench.launch(in_python, UP_TO_SYNTHETIC))
 
 
 def test_yaml_and_python_make_the_same_definitions(bench: Bench) -> None:
