@@ -21,7 +21,8 @@ what is shared, is looked at twenty times a second. The file gets a row as soon 
     stages         a release's seconds by stage, as JSON
 
 A part that failed has a status in place of `done`, and those that need it are skipped. A release
-that was stopped by `--seconds` goes on if the same command is given again with `--keep`.
+that was stopped by `--seconds` continues if the same command is given once more with `--keep`. The
+commands run from the checkout, which must not change meanwhile.
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ COLUMNS = {
     "rows": "int64",
     "columns": "int64",
     "degree": "int64",
+    "epsilon": "float64",
     "part": "string",
     "status": "string",
     "cpu_seconds": "float64",
@@ -243,6 +245,7 @@ def measured(part: str, tables: Path, folder: Path, options: argparse.Namespace)
         "rows": options.rows,
         "columns": options.columns,
         "degree": options.degree,
+        "epsilon": options.epsilon,
         "part": part,
         "status": taken.status,
         "cpu_seconds": round(taken.cpu_seconds, 2),
