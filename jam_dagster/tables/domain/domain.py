@@ -8,7 +8,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Context
 from functools import cached_property
 from pathlib import Path
@@ -104,6 +104,9 @@ class Domain:
         How the edges were bought, if they were.
     related
         Pairs of attributes that a workload without them has too; None: nobody said which.
+    kept
+        What an earlier release was asked for edges that are kept since: its entry, by attribute. It
+        decides nothing of this release, and so it is not part of the digest.
 
     Raises
     ------
@@ -123,6 +126,7 @@ class Domain:
     asked: Asked | None = None
     bought: Bought | None = None
     related: tuple[Clique, ...] | None = None
+    kept: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attributes", tuple(self.attributes))
@@ -604,9 +608,19 @@ class Domain:
             content["columns"] = list(self.order)
         if self.related is not None:
             content["related"] = [list(pair) for pair in self.related]
+        if self.kept:
+            content["kept"] = {name: dict(entry) for name, entry in self.kept.items()}
         if self.bought is not None:
             content["bought"] = self.bought.to_dict()
         return content
+
+    def asked_of(self, name: str) -> Mapping[str, Any] | None:
+        """Return the entry by which the edges of an attribute were bought, if they were."""
+        if self.bought is not None:
+            asking = self.bought.asked
+            if asking.asked is not None and name in asking.asked.bins:
+                return asking._entry_of(asking.attribute(name))
+        return self.kept.get(name)
 
     def _entry_of(self, attribute: Attribute) -> dict[str, Any]:
         return attribute.to_entry() if self.asked is None else asking_entry(attribute, self.asked)

@@ -45,7 +45,8 @@ A ``unit`` declares dates, timestamps, times of day or durations; a bound counts
 
 ``edges: paid`` asks a release without a public table to buy the edges: at most so many ``bins``, at
 quantiles of noisy counts within a ``range``, or within all that the type can hold. ``share`` is the
-part of the release's rho that pays. The domain of a release has under ``bought`` what was counted::
+part of the release's rho that pays. The domain of a release has under ``bought`` what was counted,
+and under ``kept`` by which entries edges of the release before were bought::
 
       income: {edges: paid, bins: 24, range: [0, 1.0e+9], decimals: 2}
       visited: {edges: paid, unit: day}
@@ -107,7 +108,7 @@ from jam_dagster.tables.domain.within_roots import RootRule, among_siblings, bet
 _DOMAIN_KEYS = (
     *("attributes", "impossible", "constraints", "repairs"),
     *("derived", "columns", "identified_from", "children", "share", "delta_share", "bought"),
-    *("within", "related"),
+    *("within", "related", "kept"),
 )
 KINDS: dict[str, type[Attribute]] = {
     "values": CategoricalAttribute,
@@ -171,6 +172,7 @@ def domain_from_dict(content: Mapping[str, Any], domain_class: Any) -> Any:
         tuple(repairs),
         asked=asked,
         related=_related(content.get("related")),
+        kept=_kept(content.get("kept") or {}),
     )
     if link is None:
         return domain
@@ -189,6 +191,16 @@ def _related(content: object) -> tuple[tuple[str, ...], ...] | None:
     return tuple(
         tuple(as_text("the domain", "each of 'related'", name) for name in pair) for pair in listed
     )
+
+
+def _kept(content: object) -> dict[str, dict[str, Any]]:
+    """Return the entries by which edges of an earlier release were bought."""
+    if not isinstance(content, Mapping):
+        raise SpecificationError("'kept' must be a mapping of attributes to entries: remove it")
+    entries = {str(name): entry for name, entry in content.items()}
+    if not all(isinstance(entry, Mapping) for entry in entries.values()):
+        raise SpecificationError("'kept' must be a mapping of attributes to entries: remove it")
+    return {name: dict(entry) for name, entry in entries.items()}
 
 
 def _asked(

@@ -12,13 +12,16 @@ from jam_dagster.errors import DomainError, SpecificationError
 from jam_dagster.tables.codes.texts import published_text
 from jam_dagster.tables.domain.attributes import Attribute
 from jam_dagster.tables.domain.binned import BinnedAttribute
-from jam_dagster.tables.domain.bought import OTHER, PAID, unselected
+from jam_dagster.tables.domain.bought import OTHER, PAID, asking_entry, unselected
 from jam_dagster.tables.domain.categorical import CategoricalAttribute
 from jam_dagster.tables.domain.constraints import NotNull
 from jam_dagster.tables.domain.domain import Domain
 
 _NO_NAME = re.compile(r"\s*|[-+.,\d\s:/%$€£]+|unnamed: \d+", re.IGNORECASE)
 """A name of these looks like a value, of a table without a header."""
+
+_OF_NO_EDGE = ("nullable", "unreadable", "outside")
+"""The keys of an entry that say what becomes of cells without a number between the edges."""
 
 _KINDS = {
     "category": "its values are texts; those that many records have are selected",
@@ -129,8 +132,9 @@ def with_public_values(asking: Domain, public: pd.DataFrame) -> Domain:
 def after_release(asking: Domain, released: Domain) -> Domain:
     """Return what a domain asks for beyond a released one, whose values and edges are public.
 
-    Values that are released stay, and count in the most that are selected; edges stay as they are.
-    An attribute without released values or edges asks as it did.
+    Values that are released stay, and count in the most that are selected. Edges stay as they are
+    if what is asked of them is what it was: its range, bins, unit and so on. An attribute without
+    such values or edges asks as it did.
 
     Parameters
     ----------
@@ -143,12 +147,17 @@ def after_release(asking: Domain, released: Domain) -> Domain:
         return asking
     bins, values = dict(asking.asked.bins), dict(asking.asked.values)
     attributes = {one.name: one for one in asking.attributes}
+    entries: dict[str, Mapping[str, Any]] = {}
     for known in released.attributes:
         own = attributes.get(known.name)
         if isinstance(own, BinnedAttribute) and own.name in bins:
+            entry, before = asking_entry(own, asking.asked), released.asked_of(own.name)
+            if _asks(released, own.name) or (before and _of_edges(entry) != _of_edges(before)):
+                continue
             made = _with_known_edges(own, known)
-            if made is not None and not _asks(released, own.name):
+            if made is not None:
                 attributes[own.name] = made
+                entries[own.name] = entry
                 del bins[own.name]
         elif isinstance(own, CategoricalAttribute) and own.name in values:
             most, public = values[own.name]
@@ -159,7 +168,7 @@ def after_release(asking: Domain, released: Domain) -> Domain:
             if not most:
                 del values[own.name]
     asked = replace(asking.asked, bins=bins, values=values) if bins or values else None
-    return replace(asking, attributes=tuple(attributes.values()), asked=asked)
+    return replace(asking, attributes=tuple(attributes.values()), asked=asked, kept=entries)
 
 
 def _asks(domain: Domain, name: str) -> bool:
@@ -181,9 +190,16 @@ def _with_known_edges(own: BinnedAttribute, known: Attribute) -> BinnedAttribute
         # No bin of it was sure.
         return None
     try:
-        return replace(own, edges=known.edges, within=known.within)
+        made = replace(own, edges=known.edges, within=known.within)
     except DomainError:
         return None
+    # Edges are counts of a unit, or numbers of so many decimals: in another one they are others.
+    return made if _of_edges(made.to_entry()) == _of_edges(known.to_entry()) else None
+
+
+def _of_edges(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what an entry says of the edges: no more than which values there are."""
+    return {key: value for key, value in entry.items() if key not in _OF_NO_EDGE}
 
 
 def _declared_kind(text: str) -> str:

@@ -798,6 +798,14 @@ def test_each_partition_buys_what_the_release_before_lacks(unaided: Months) -> N
     assert shown[FEBRUARY]["tilt"]["bought"].endswith(", new: Cork.")
     ledger = unaided.bench.ledger
     assert ledger.balance("people").used_selections == 10**9
+    # March buys edges again if the file asks for others.
+    assert "kept" in second.to_dict()
+    content = unaided.changes["domain"].to_dict()
+    for key, again in ({"bins": 4}, ()), ({"bins": 5}, ("age",)), ({"range": [0, 150]}, ("age",)):
+        content["attributes"]["age"] |= key
+        result = unaided.run(MARCH, ["domain"], domain=Domain.from_dict(content))
+        asked = result.asset_value(dg.AssetKey(["people", "domain"])).asked
+        assert tuple(asked.bins) == again
 
     # Each is verified: January without a public table, February with January's.
     folder = unaided.bench.releases / "people"

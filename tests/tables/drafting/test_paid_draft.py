@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 import pytest
 
+from jam_dagster.common.yaml_text import parse_yaml
 from jam_dagster.errors import DomainError, JamError, SpecificationError
 from jam_dagster.tables import Domain
+from jam_dagster.tables.domain.bought import Draw, PaidCounts
 from jam_dagster.tables.drafting.paid_draft import (
     after_release,
     paid_domain,
@@ -170,6 +174,78 @@ def test_with_nothing_left_to_select_nothing_is_asked_for() -> None:
     assert domain.attribute("town").other_code == 4
     assert Domain.from_dict(domain.to_dict()) == domain
     assert after_release(domain, released()) is domain
+
+
+def bought(**entry: Any) -> tuple[Domain, Domain]:
+    """Return a domain that asks for edges, and one with edges that were bought so."""
+    asking = Domain.from_dict({"attributes": {"seen": {"edges": "paid"} | entry}})
+    return asking, asking.buy(within_bounds)
+
+
+def within_bounds(draws: Sequence[Draw]) -> list[PaidCounts]:
+    """Return counts of 9,000 records in each of the bins in the middle."""
+    counts = []
+    for step, one in draws:
+        values = [9_000 if 3 <= code <= one.size - 6 else 0 for code in range(one.size)]
+        counts.append(PaidCounts(step, one.name, one.size, 1e-3, 1.0, 2.0, tuple(values)))
+    return counts
+
+
+NUMBER: dict[str, Any] = {"decimals": 2, "range": [0, 1000], "bins": 6}
+DAY: dict[str, Any] = {"unit": "day", "range": ["2020-01-01", "2029-12-31"], "bins": 6}
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        (NUMBER, {"range": [0, 2000]}),
+        (NUMBER, {"bins": 7}),
+        (NUMBER, {"decimals": 1}),
+        ({**NUMBER, "decimals": None}, {"integer": True}),
+        ({"integer": True}, {"integer": None, "unit": "month"}),
+        (DAY, {"unit": "month"}),
+        (DAY, {"range": ["2020-01-01", "2030-12-31"]}),
+        (DAY, {"format": "%d.%m.%Y"}),
+    ],
+)
+def test_edges_are_asked_for_again_if_other_ones_are_asked_for(
+    before: dict[str, Any], now: dict[str, Any]
+) -> None:
+    given = {key: value for key, value in before.items() if value is not None}
+    asking, domain = bought(**given)
+    assert domain != replace(asking, asked=None)
+    edited = {key: value for key, value in {**given, **now}.items() if value is not None}
+    other, _ = bought(**edited)
+    assert after_release(other, domain) == other
+    # So it is in a month further on, which kept the edges and bought nothing.
+    later = after_release(asking, domain)
+    later = Domain.from_dict(parse_yaml(later.to_yaml()))
+    assert later.asked is None
+    assert later.attributes == domain.attributes
+    assert after_release(asking, later).to_dict() == later.to_dict()
+    assert after_release(other, later) == other
+    # Which cells have no number is no question of edges.
+    strict, _ = bought(**given, nullable=False)
+    assert after_release(strict, later).asked is None
+    # What was kept decides nothing.
+    assert replace(later, kept={}).digest == later.digest
+
+
+@pytest.mark.parametrize("kept", ["age", {"age": 3}])
+def test_what_was_kept_is_by_attribute(kept: object) -> None:
+    with pytest.raises(SpecificationError, match="'kept' must be a mapping"):
+        Domain.from_dict({**released().to_dict(), "kept": kept})
+
+
+def test_a_zone_makes_other_edges() -> None:
+    entry = {"edges": [0, 5, 9], "integer": True, "outside": "clip", "nullable": True}
+    asking = Domain.from_dict({"attributes": {"age": {"edges": "paid", "unit": "day"}}})
+    known = Domain.from_dict({"attributes": {"age": entry}})
+    assert after_release(asking, known) == asking
+    for zone in ("UTC", "Asia/Tokyo"):
+        days = {"unit": "day", "zone": zone, "bounds": ["2020-01-01", "2020-12-31"], "bins": 4}
+        known = Domain.from_dict({"attributes": {"age": days}})
+        assert after_release(asking, known) == asking
 
 
 def test_what_the_release_before_does_not_know_is_asked_for_again() -> None:
