@@ -110,10 +110,14 @@ class CatchAllShare:
 
 @dataclass(frozen=True)
 class ColumnFit:
-    """How a domain fits a column: its catch-all cells, empty if no measurement covers it."""
+    """How a domain fits a column: its catch-all cells, empty if no measurement covers it.
+
+    `bought` says whether its edges were bought, by this release or by one before.
+    """
 
     attribute: Attribute
     shares: tuple[CatchAllShare, ...] = ()
+    bought: bool = False
 
     @property
     def misfit(self) -> CatchAllShare | None:
@@ -137,6 +141,8 @@ class ColumnFit:
         column = self.attribute
         column = column.child if isinstance(column, ChildAttribute) else column
         if self.misfit.caught in ("bound", "half"):
+            if self.bought:
+                return "buy_edges"
             dates = column.dated and self.misfit.public is not None
             return "shift" if dates else "widen"
         if self.misfit.caught == "other":
@@ -196,7 +202,7 @@ def column_fits(
             )
             for caught, code in attribute.catch_all_cells
         )
-        fits.append(ColumnFit(attribute, shares))
+        fits.append(ColumnFit(attribute, shares, domain.asked_of(attribute.name) is not None))
     return fits
 
 

@@ -63,6 +63,7 @@ SENTENCES = {
     "lost_values": "The synthetic table has lost the values of these cells, if they have any, and no error counts that: marginals with such a column are left out.",
     "mend": "Mend the domain from public knowledge, in another edition.",
     "widen": "Widen the bounds of {columns}.",
+    "buy_edges": "Declare edges of {columns}, or edit the range, which buys edges again.",
     "shift": "Shift the public table's dates to the private period, or widen the bounds of {columns}.",
     "list_values": "List the values of {columns}.",
     "state_writing": "State how the values of {columns} are written: their format, or the source's decimal mark or marks of missing values.",

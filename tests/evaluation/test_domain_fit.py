@@ -52,6 +52,18 @@ def fits(transcript: Transcript) -> dict[str, ColumnFit]:
     return {one.attribute.name: one for one in column_fits(transcript, DOMAIN, public_table())}
 
 
+def test_bounds_that_were_bought_are_not_widened_by_hand() -> None:
+    kept = replace(DOMAIN, kept={"year": {"edges": "paid"}})
+    by_column = {
+        one.attribute.name: one
+        for one in column_fits(measured(year=[0, 0, 0, 0, 1]), kept, public_table())
+    }
+    assert by_column["year"].bought
+    assert not by_column["club"].bought
+    found = remedy_sentence([by_column["year"]])
+    assert found.endswith("Declare edges of year, or edit the range, which buys edges again.")
+
+
 def test_values_that_do_not_fit_end_in_catch_all_cells() -> None:
     cells: list[tuple[Attribute, list[tuple[str, int]]]] = [
         (YEAR, [("bound", 0), ("bound", 4)]),
@@ -194,6 +206,7 @@ def test_dates_at_a_bound_are_to_be_shifted() -> None:
     ).attribute("day")
     at_end = CatchAllShare("bound", "2024-01-31", 0.99, 0.01, 0.001)
     assert ColumnFit(when, (at_end,)).remedy == "shift"
+    assert ColumnFit(when, (at_end,), bought=True).remedy == "buy_edges"
     assert ColumnFit(when, (replace(at_end, public=None),)).remedy == "widen"
     assert ColumnFit(YEAR, (at_end,)).remedy == "widen"
 

@@ -168,6 +168,7 @@ CASES: dict[str, tuple[Verdict, dict[str, object]]] = {
     "lost_values": (fitted(like(0.1, "other")), {}),
     "mend": (fitted(like(0.1, "other")), {}),
     "widen": (fitted(like(0.1, "bound")), {"columns": "kg"}),
+    "buy_edges": (fitted(replace(like(0.1, "bound"), bought=True)), {"columns": "kg"}),
     "shift": (fitted(like(0.1, "bound", attribute=DAYS)), {"columns": "day"}),
     "list_values": (fitted(like(0.1, "other")), {"columns": "kg"}),
     "list_or_empty": (fitted(like(0.1, "missing", attribute=CLUB)), {"columns": "club"}),
