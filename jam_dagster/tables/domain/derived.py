@@ -29,6 +29,7 @@ expressions of files that nobody vouches for, so their length, depth and results
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -41,7 +42,7 @@ from jam_dagster.common.deferred import pd
 from jam_dagster.errors import DomainError
 from jam_dagster.tables.domain.attributes import Attribute
 from jam_dagster.tables.domain.cell_functions import is_number_format
-from jam_dagster.tables.domain.columns import missing_in
+from jam_dagster.tables.domain.columns import missing_in, numbers_of
 from jam_dagster.tables.domain.computed_cells import (
     DTYPES,
     TIME_DTYPE,
@@ -69,6 +70,7 @@ from jam_dagster.tables.domain.values import (
     check_name,
     kind_of,
     plain_value,
+    short_number,
     text_of,
 )
 
@@ -99,12 +101,16 @@ class DerivedColumn:
         What stands for each value of the expression, such as labels for codes: pairs of its text
         and a value, all texts, numbers or booleans. One that is not listed is missing. Nothing: the
         expression's own values.
+    at_least
+        What its numbers are not below in public rows. It changes no row: a row below it breaks a
+        rule. None: anything.
     """
 
     name: str
     expression: Value | Lookup | None
     dtype: str | None = None
     values: tuple[tuple[str, Value], ...] = ()
+    at_least: float | None = None
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -127,18 +133,27 @@ class DerivedColumn:
             )
         if len({key for key, _ in listed}) < len(listed):
             raise DomainError(f"derived column {self.name!r} lists a value twice: remove one")
+        if self.at_least is not None:
+            numbers = isinstance(self.expression, str) and not listed
+            if not numbers or not math.isfinite(self.at_least):
+                raise DomainError(
+                    f"at_least of derived column {self.name!r} must be a number, of an expression"
+                    " without values: correct or remove it"
+                )
 
     def canonical_form(self) -> list[Any]:
         """Return what identifies the column in the domain's digest."""
         how = self.expression.to_entry() if isinstance(self.expression, Lookup) else self.expression
-        return [self.name, how, self.dtype, list(map(list, self.values))]
+        least = [] if self.at_least is None else [self.at_least]
+        return [self.name, how, self.dtype, list(map(list, self.values)), *least]
 
     @property
     def described(self) -> str:
         """How it is computed, in words."""
         if self.expression is None:
             return "missing"
-        return f"{self.expression}{' by its values' if self.values else ''}"
+        least = "" if self.at_least is None else f", at least {short_number(self.at_least)}"
+        return f"{self.expression}{' by its values' if self.values else ''}{least}"
 
     def to_entry(self) -> Any:
         """Return the column as a domain file has it."""
@@ -146,6 +161,7 @@ class DerivedColumn:
         if isinstance(self.expression, Lookup):
             return self.expression.to_entry() | rest
         rest |= {"values": dict(self.values)} if self.values else {}
+        rest |= {} if self.at_least is None else {"at_least": short_number(self.at_least)}
         return {"expression": self.expression} | rest if rest else self.expression
 
 
@@ -162,6 +178,7 @@ class PlannedColumn:
     values: Mapping[str, Value]
     described: str
     if_known: bool = False
+    at_least: float | None = None
 
     @property
     def sources(self) -> set[str]:
@@ -271,7 +288,10 @@ def holds(expression: Value, name: str, sample: pd.DataFrame, table: pd.DataFram
 def broken_rows(
     one: PlannedColumn, table: pd.DataFrame, formats: Formats = _NONE
 ) -> npt.NDArray[np.bool_]:
-    """Return the rows in which a derived column is not what the other cells make of it."""
+    """Return the rows in which a derived column is not what the other cells make of it.
+
+    Nor may its number be below the least one.
+    """
 
     def read(name: str) -> Cells:
         return formatted_cells(name, table[name], formats)
@@ -286,6 +306,12 @@ def broken_rows(
     differs: npt.NDArray[np.bool_] = known & (wanted.values != found.values)
     if not one.if_known:
         differs |= wanted.missing != found.missing
+    if one.at_least is not None:
+        written = formats.get(one.name)
+        numbers = numbers_of(
+            table[one.name], written if isinstance(written, NumberFormat) else None
+        )
+        differs |= numbers < one.at_least
     return differs
 
 
@@ -369,7 +395,10 @@ def _planned(
         return formatted_cells(column, examples[column].iloc[:1], formats)
 
     rows = Rows(0, 1, read, _rng())
-    plan = PlannedColumn(name, tree, dtype or "", dict(declared.values), declared.described)
+    plan = PlannedColumn(
+        *(name, tree, dtype or "", dict(declared.values), declared.described),
+        at_least=declared.at_least,
+    )
     cells = plan.cells(rows)
     if dtype is None:
         if cells.kind == "nothing" and tree is not None:

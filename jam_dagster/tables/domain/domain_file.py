@@ -17,6 +17,7 @@
       survey: 2024                       # in every row
       remarks: null                      # missing in every row
       key: {expression: '"P" + text(row(), 6)', dtype: string}
+      net: {expression: income - 100, at_least: 0}  # a row below it breaks a rule
       sector: {expression: workclass, values: {Private: economy, State-gov: state}}
     columns: [key, age, hours, ...]      # all of them, in the order of the synthetic table
     constraints: [started <= ended]      # of every record
@@ -74,6 +75,7 @@ from jam_dagster.common.files import OWNER_ONLY, read_text_bytes, write_whole
 from jam_dagster.common.json_text import parse_json
 from jam_dagster.common.validation import (
     as_list,
+    as_number,
     as_text,
     check_keys,
     is_integer,
@@ -381,11 +383,13 @@ def _derived(name: str, entry: object) -> DerivedColumn:
         check_keys(what, entry, ("lookup", "values", "dtype"))
         return DerivedColumn(name, Lookup.from_entry(what, entry), dtype_in(what, entry))
     given = entry if isinstance(entry, Mapping) else {"expression": entry}
-    check_keys(what, given, ("expression", "values", "dtype"))
+    check_keys(what, given, ("expression", "values", "dtype", "at_least"))
     expression = given.get("expression")
     if expression is not None and not isinstance(expression, str | int | float):
         raise SpecificationError(f"{what} must be an expression, a number or null")
     values = given.get("values") or {}
     if not isinstance(values, Mapping):
         raise SpecificationError(f"{what}: values must map values of the expression to others")
-    return DerivedColumn(name, expression, dtype_in(what, given), tuple(values.items()))
+    least = given.get("at_least")
+    least = None if least is None else float(as_number(what, "at_least", least))
+    return DerivedColumn(name, expression, dtype_in(what, given), tuple(values.items()), least)

@@ -27,6 +27,7 @@ from jam_dagster.tables.domain.domain import Domain
 from jam_dagster.tables.domain.expressions import column_text, columns_of, parsed
 from jam_dagster.tables.domain.lookups import Lookup
 from jam_dagster.tables.domain.moment_texts import is_day_first, other_order
+from jam_dagster.tables.domain.number_format import NumberFormat
 from jam_dagster.tables.domain.times import TimeAttribute
 from jam_dagster.tables.domain.units import DATE, LONGER_THAN_DAYS
 from jam_dagster.tables.domain.values import (
@@ -41,7 +42,7 @@ from jam_dagster.tables.drafting.drafted_domain import DraftedDomain, LeftOut
 from jam_dagster.tables.drafting.found_constraints import found_constraints
 from jam_dagster.tables.drafting.found_lookups import found_lookups
 from jam_dagster.tables.drafting.time_draft import draft_time
-from jam_dagster.tables.drafting.value_columns import shuffled_rows
+from jam_dagster.tables.drafting.value_columns import ValueColumns, shuffled_rows
 
 # Larger numbers of categories get a remark.
 _MANY_VALUES = 100
@@ -260,9 +261,13 @@ def drafted(
     domain = Domain(kept, (), "public", derived, tuple(table.columns) if derived else ())
     if derived:
         # The public table's dtypes, where they are not those that follow.
+        formats = {**formats_of(attributes), **domain.formats}
+        values = ValueColumns(table, list(table.columns), formats)
         typed = (
             dataclasses.replace(
-                one, dtype=_derived_dtype(table[one.name], domain.columns[one.name])
+                one,
+                dtype=_derived_dtype(table[one.name], domain.columns[one.name]),
+                at_least=_least(one, values),
             )
             for one in derived
         )
@@ -299,6 +304,17 @@ def with_placeholders(
         draft.domain, derived=(*draft.domain.derived, *derived), order=order
     )
     return dataclasses.replace(draft, domain=domain)
+
+
+def _least(one: DerivedColumn, values: ValueColumns) -> float | None:
+    """Return 0 if a column is never below in public rows, and shuffled cells would make it so."""
+    numeric = pd.api.types.is_numeric_dtype(values.table[one.name].dtype)
+    numeric = numeric or isinstance(values.formats.get(one.name), NumberFormat)
+    if not isinstance(one.expression, str) or one.values or not numeric:
+        return None
+    if (values.full(one.name) < 0).any():
+        return None
+    return 0.0 if values.may_be_negative(one.name, one.expression) else None
 
 
 def _is_constant(entry: Entry) -> bool:

@@ -270,6 +270,17 @@ class ValueColumns:
             least = min(int((np.abs(one) > room).sum()) for one in apart)
         return int(least * len(self.table) / len(self.rows))
 
+    def may_be_negative(self, target: str, expression: str) -> bool:
+        """Return whether a column's expression gives numbers below 0 if a source is shuffled."""
+        tree, written = parsed(target, expression), self.formats.get(target)
+        for source in sorted(columns_of(tree)):
+            found = evaluated(tree, self.cells(self.rows, source))
+            numbers = pd.Series(np.where(found.missing, np.nan, found.values))
+            format_of = written if isinstance(written, NumberFormat) else None
+            if (numbers_of(numbers, format_of) < 0).any():
+                return True
+        return False
+
     def cells(self, rows: npt.NDArray[np.int64], shuffled: str = "") -> Rows:
         """Return rows whose cells an expression can read, those of one column shuffled."""
         order = np.random.default_rng(0).permutation(rows)

@@ -6,9 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from jam_dagster.errors import DomainError
 from jam_dagster.evaluation.expectations.checked_table import broken_rows
-from jam_dagster.tables import EncodedTable, decode, draft_table, encode
+from jam_dagster.tables import Domain, EncodedTable, decode, draft_table, encode
 from jam_dagster.tables.codes.repair import repaired
+from jam_dagster.tables.domain.derived import DerivedColumn
 from jam_dagster.tables.drafting.determined import determined
 
 ROWS = 600
@@ -255,3 +257,28 @@ def test_of_columns_that_give_each_other_most_are_derived() -> None:
     table = pd.DataFrame({"rest": net * 2, "net": net, "rate": rate, "tax": tax})
     table["total"] = np.round(net + tax, 2)
     assert set(determined(table, list(table))) == {"total", "tax", "rest"}
+
+
+def test_a_number_that_is_never_negative_breaks_its_rule_below_zero() -> None:
+    rng = np.random.default_rng(0)
+    net = rng.choice([100, 1000], ROWS)
+    tax, fee = (net * rng.uniform(0, 0.4, (2, ROWS))).astype(int)
+    table = pd.DataFrame({"net": net, "tax": tax, "fee": fee, "paid": net - tax - fee})
+    texts = table.assign(paid=[f"${one:,}.00" for one in table["paid"]])
+    for public in (table, texts):
+        domain = draft_table(public).domain
+        (derived,) = domain.derived
+        (rule,) = domain.plan
+        assert (derived.name, derived.at_least) == ("paid", 0)
+        assert rule.described.endswith(", at least 0")
+        assert Domain.from_dict(domain.to_dict()).digest == domain.digest
+        assert not broken_rows(rule, public, domain.formats).any()
+        # As if another row had these cells: still what they make of it, and negative.
+        worse = public[:3].assign(net=0, paid=-(tax + fee)[:3])
+        if public is texts:
+            worse["paid"] = [f"-${one}.00" for one in (tax + fee)[:3]]
+        assert broken_rows(rule, worse, domain.formats).all()
+    assert draft_table(table.assign(paid=net - tax - fee - 500)).domain.derived[0].at_least is None
+    for expression, least in ((3, 0.0), ("b + 1", np.nan)):
+        with pytest.raises(DomainError, match="at_least"):
+            DerivedColumn("a", expression, at_least=least)
