@@ -121,7 +121,7 @@ def test_a_backfill_spends_once_a_partition_in_their_order(backfills: Backfills)
     # Both began at once. The second waited its turn, and then did not fit.
     refused = backfills.failure(runs[second])
     assert not runs[second].is_success
-    assert "BudgetExceededError" in refused
+    assert "is left, rho" in refused
     assert second in refused
     for rho in (PRICE, 0.5 * PRICE):
         assert f"{rho:.6g}"[:6] in refused

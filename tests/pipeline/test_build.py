@@ -258,7 +258,7 @@ def test_older_copy_of_the_ledger_is_noticed_by_what_it_forgot(drawn: Bench) -> 
 
 @pytest.mark.slow
 def test_draws_that_lie_behind_a_link_are_remembered(drawn: Bench) -> None:
-    store = drawn.resources()["releasable_io_manager"].open()
+    store = drawn.resources()["releasable_io_manager"].open().files
     archive = drawn.releases / "people" / "archive"
     (edition,) = archive.iterdir()
     before = list(stored_draws(store))
