@@ -11,6 +11,9 @@ import pytest
 
 from jam_dagster.errors import PrivateValuesError
 from jam_dagster.privacy import Ledger
+from jam_dagster.release import SynthesisRequest
+from jam_dagster.release import synthesize as synthesize_release
+from jam_dagster.release.engine import Progress
 from tests.cli_bench import NOISY, RELEASE, Run, definition, synthesize, without
 from tests.tiers import slow
 
@@ -50,16 +53,34 @@ def test_a_copy_is_an_attempt_that_tells_nothing(run: Run) -> None:
     # The sentence of any value that does not fit, once the opening was journalled.
     assert str(PrivateValuesError()) in refused.stderr
     assert "copy" not in refused.stderr
-    (attempt,) = Ledger("ledger.db").open_attempts("people")
+    # Not even by the stage that a log shows last.
+    stages: list[str] = []
+    request = SynthesisRequest.of(
+        out=Path("staged"),
+        ledger="ledger.db",
+        dataset="people",
+        epsilon=0.1,
+        degree=2,
+        private="priv.csv",
+        public="copy.csv",
+        domain=Path("domain.json"),
+        checks=False,
+    )
+    with pytest.raises(PrivateValuesError):
+        synthesize_release(request, Progress(on_stage=stages.append))
+    assert stages[-1] == "encode"
+    assert stages.count("encode") == 2  # of the public table, and of the private one
+    attempt, _ = Ledger("ledger.db").open_attempts("people")
     assert attempt.kind == "attempted"
     assert Ledger("ledger.db").balance("people").spent == 0
-    (reason,) = Path().rglob("failures/*.txt")
+    (reason,) = Path("out").rglob("failures/*.txt")
     assert "copy.csv) is a copy of the private table" in reason.read_text()
     # Nor does a mechanism release it that reads no value of the private table.
     prior = ("--mechanism", "public_prior", "--domain", "domain.json", "--epsilon", "0.1")
     tables = ("--private", "priv.csv", "--public", "copy.csv", "--no-checks", *RELEASE)
     by_prior = run("synthesize", *tables, *prior, "--evaluation-mode", "off", "--out", "prior")
     assert str(PrivateValuesError()) in by_prior.stderr
+    Ledger("ledger.db").acknowledge("people", reason="tried on purpose")
     # Of a copy in which one byte differs nobody knows.
     whole = Path("priv.csv").read_text().rstrip()
     Path("copy.csv").write_text(f"{whole[:-1]}{1 - int(whole[-1])}\n")

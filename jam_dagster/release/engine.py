@@ -259,11 +259,12 @@ class Engine:
                 # Only exact errors are left, which are not charged, so the shares are closed first.
                 self._close()
             with self.opened("making the release"):
-                if self.funding.ledger is not None:
-                    # A guess at the private table gets the answer of a value that does not fit.
-                    with private_values():
-                        check_no_copy(self.spec.private, self.spec.public)
+                # A guess at the private table gets the answer of a value that does not fit: within
+                # the same stage, which logs show.
                 with stage("encode"):
+                    if self.funding.ledger is not None:
+                        with private_values():
+                            check_no_copy(self.spec.private, self.spec.public)
                     domain = self.bought(public) if ended is None else ended.model.domain
                     private = self.private_side(domain)
                 if remark := self._left_out():
