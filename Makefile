@@ -185,7 +185,7 @@ clean: ## remove the installation, the demo's instance and every cache
 $(BIN)/uv: | .venv/bin/python
 	$(PIP) -c constraints.txt uv
 
-REQUIRED := pyproject.toml constraints.txt hatch_build.py jam_dagster/models/graphical/kernels.c
+REQUIRED := pyproject.toml constraints.txt hatch_build.py $(wildcard jam_dagster/*/*/*.c)
 
 $(DEMO): $(REQUIRED) | .venv/bin/python
 	@$(call install,ui)

@@ -15,8 +15,10 @@ from typing import Any
 from hatchling.builders.config import BuilderConfig
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-SOURCE = Path("jam_dagster/models/graphical/kernels.c")
-LIBRARY = Path("jam_dagster/models/graphical/_kernels.so")
+LIBRARIES = {
+    Path("jam_dagster/models/graphical/kernels.c"): "_kernels.so",
+    Path("jam_dagster/tables/codes/counting.c"): "_counting.so",
+}
 
 # The same sums on every machine: no multiplication is fused with an addition. Roots report no
 # errors, so that several are taken at once.
@@ -36,19 +38,26 @@ class CompiledKernels(BuildHookInterface[BuilderConfig]):
         """Compile, and mark the wheel as belonging to this platform if that succeeded."""
         del version
         root = Path(self.root)
-        if self.target_name != "wheel" or not self._compile(root):
+        if self.target_name != "wheel":
+            return
+        made = [
+            source.with_name(library)
+            for source, library in LIBRARIES.items()
+            if self._compile(root / source, root / source.with_name(library))
+        ]
+        if not made:
             return
         platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{platform}"
-        build_data["artifacts"].append(str(LIBRARY))
+        build_data["artifacts"] += map(str, made)
 
-    def _compile(self, root: Path) -> bool:
+    def _compile(self, source: Path, library: Path) -> bool:
         compiler = os.environ.get("CC") or "cc"
         # Written beside and moved: a process that runs keeps the library that it has loaded.
-        written = root / LIBRARY.with_suffix(".new")
+        written = library.with_suffix(".new")
         for variant in VARIANTS:
-            options = [*FLAGS, *variant, str(root / SOURCE), "-o", str(written), "-lm"]
+            options = [*FLAGS, *variant, str(source), "-o", str(written), "-lm"]
             try:
                 command = [*shlex.split(compiler), *options]
                 subprocess.run(command, check=True, capture_output=True, text=True)
@@ -57,11 +66,11 @@ class CompiledKernels(BuildHookInterface[BuilderConfig]):
                 continue
             except (OSError, ValueError) as failed:
                 self.app.display_warning(
-                    f"The C compiler {compiler!r} cannot be run ({failed}): the kernels will run "
+                    f"The C compiler {compiler!r} cannot be run ({failed}): the loops will run "
                     "in NumPy."
                 )
                 break
-            written.replace(root / LIBRARY)
+            written.replace(library)
             return True
-        (root / LIBRARY).unlink(missing_ok=True)
+        library.unlink(missing_ok=True)
         return False

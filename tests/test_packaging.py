@@ -19,6 +19,7 @@ from packaging.utils import canonicalize_name
 
 import jam_dagster
 from jam_dagster.models.graphical import kernels
+from jam_dagster.tables.codes import counting
 from tests.tiers import slow
 
 # One worker builds each wheel.
@@ -34,7 +35,7 @@ def build_wheel(folder: Path, compiler: str | None = None) -> zipfile.ZipFile:
     copy.mkdir()
     for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, copy)
-    built = shutil.ignore_patterns("_kernels.so", "__pycache__")
+    built = shutil.ignore_patterns("*.so", "__pycache__")
     shutil.copytree(ROOT / "jam_dagster", copy / "jam_dagster", ignore=built)
     build = "import sys; from hatchling.build import build_wheel; build_wheel(sys.argv[1])"
     subprocess.run(
@@ -62,13 +63,15 @@ def plain_wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
 
 every_wheel = pytest.mark.parametrize("kind", ["plain_wheel", *slow("wheel")])
 
-KERNELS = "jam_dagster/models/graphical/_kernels.so"
+LIBRARIES = {
+    "jam_dagster/models/graphical/_kernels.so": kernels,
+    "jam_dagster/tables/codes/_counting.so": counting,
+}
 
 
 def test_without_a_compiler_the_wheel_is_for_every_platform(plain_wheel: zipfile.ZipFile) -> None:
     assert str(plain_wheel.filename).endswith("-py3-none-any.whl")
-    assert KERNELS not in plain_wheel.namelist()
-    assert KERNELS.replace("_kernels.so", "kernels.py") in plain_wheel.namelist()
+    assert not [name for name in plain_wheel.namelist() if name.endswith(".so")]
 
 
 @pytest.mark.slow
@@ -77,13 +80,14 @@ def test_with_a_compiler_the_wheel_holds_kernels_that_load(
     wheel: zipfile.ZipFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert not str(wheel.filename).endswith("-any.whl")
-    monkeypatch.setattr(kernels, "LIBRARY", Path(wheel.extract(KERNELS, tmp_path)))
     monkeypatch.delenv("JAM_KERNELS", raising=False)
-    kernels.library.cache_clear()
-    try:
-        assert kernels.library() is not None
-    finally:
-        kernels.library.cache_clear()
+    for name, module in LIBRARIES.items():
+        monkeypatch.setattr(module, "LIBRARY", Path(wheel.extract(name, tmp_path)))
+        module.library.cache_clear()
+        try:
+            assert module.library() is not None
+        finally:
+            module.library.cache_clear()
 
 
 @pytest.mark.slow

@@ -173,9 +173,9 @@ class Held:
         if self.transcript.chunk_rows is None:
             return self.whole.codes
         cliques = self.workload.cliques
-        rows = release_rows(self.model, self.transcript, self.seed, counted=cliques)
+        rows = release_rows(self.model, self.transcript, self.seed)
         with closing(rows) as chunks:
-            counts = (chunk.counts or chunk.codes for chunk in chunks)
+            counts = (chunk.codes for chunk in chunks)
             return counts_or_codes(counts, self.domain, cliques, records=self.transcript.records)
 
     @property

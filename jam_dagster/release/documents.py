@@ -23,7 +23,6 @@ from jam_dagster.release.run import ReleaseRun
 from jam_dagster.tables import Clique, EncodedTable, MarginalSource, encode
 from jam_dagster.tables.codes.block_counts import can_be_counted
 from jam_dagster.tables.codes.encode import each_encoded
-from jam_dagster.tables.codes.marginals import PackedCounts
 from jam_dagster.tables.codes.purpose import targets
 from jam_dagster.tables.codes.roots import encode_two
 from jam_dagster.tables.codes.table import counts_or_codes
@@ -56,7 +55,7 @@ def reported_marginals(spec: ReleaseSpec, run: ReleaseRun, *, evaluated: bool) -
 def counts_in(
     spec: ReleaseSpec,
     run: ReleaseRun,
-    chunks: Iterable[EncodedTable | PackedCounts],
+    chunks: Iterable[EncodedTable],
     *,
     evaluated: bool,
 ) -> MarginalSource:

@@ -36,7 +36,6 @@ from jam_dagster.release.documents import (
     MadeRelease,
     counts_in,
     keep_counts,
-    reported_marginals,
 )
 from jam_dagster.release.left_out import left_out_remark
 from jam_dagster.release.place import ANOTHER_EDITION, Fingerprint
@@ -65,7 +64,6 @@ if TYPE_CHECKING:
     from jam_dagster.release.funding import Funding
     from jam_dagster.release.place import Place
     from jam_dagster.release.spec import ReleaseSpec
-    from jam_dagster.tables.codes.marginals import PackedCounts
 
 
 @dataclass(frozen=True)
@@ -470,9 +468,8 @@ class Engine:
                     one.attrs |= marks_of(run.digest)
             return MadeRelease(self.spec, run, whole.table, whole.children, codes=whole.codes)
         form = ChunkFormat(run.model.domain, marks_of(run.digest))
-        reported = reported_marginals(self.spec, run, evaluated=True)
 
-        def written(chunks: Iterable[SampledRows]) -> Iterator[EncodedTable | PackedCounts]:
+        def written(chunks: Iterable[SampledRows]) -> Iterator[EncodedTable]:
             made, rows = 0, run.transcript.records
             for chunk in chunks:
                 write(chunk.table)
@@ -480,9 +477,9 @@ class Engine:
                 made += chunk.codes.records
                 if 10 * made // rows > tenth:
                     self.progress.on_rows(made, rows)
-                yield chunk.codes if chunk.counts is None else chunk.counts
+                yield chunk.codes
 
-        sampled = release_rows(run.model, run.transcript, form=form, counted=reported)
+        sampled = release_rows(run.model, run.transcript, form=form)
         with form.writing(path) as write, closing(sampled) as chunks:
             counts = counts_in(self.spec, run, written(chunks), evaluated=True)
         table = TableFile(path, write.sha256)

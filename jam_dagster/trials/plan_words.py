@@ -33,8 +33,8 @@ def known_in_words(known: Known) -> dict[str, str]:
     }
     if size.counted_cells is not None:
         lines["Counting"] = (
-            f"one pass into {size.blocks:,} blocks of {size.counted_cells:,} cells,"
-            f" {8e-6 * size.counted_cells:,.0f} MB"
+            f"one pass for {size.counted:,} marginals of {size.counted_cells:,} cells,"
+            f" {4e-6 * size.counted_cells:,.0f} MB"
         )
     if size.last_limit_mb is not None:
         lines["Model"] = (

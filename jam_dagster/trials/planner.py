@@ -35,7 +35,7 @@ from jam_dagster.release.public_side import domain_of, draft_of, public_remarks,
 from jam_dagster.release.run import read_run
 from jam_dagster.release.sections import MechanismSpec
 from jam_dagster.tables import EncodedTable, Workload, encode
-from jam_dagster.tables.codes.block_counts import can_be_counted, covering_blocks
+from jam_dagster.tables.codes.block_counts import can_be_counted, counted_marginals
 from jam_dagster.tables.codes.marginals import marginal_blocks
 from jam_dagster.tables.domain.bought import nothing
 from jam_dagster.tables.domain.changes import domain_changes
@@ -482,19 +482,19 @@ def _known_size(request: PlanRequest, domain: Domain, workload: Workload) -> Siz
     limit = request.spec.mechanism.build().parameters().get("size_limit_mb")
     closure = workload.downward_closure()
     cells = {clique: domain.size(clique) for clique in workload.cliques}
-    counted = {
+    of_column = {
         name: sum(size for clique, size in cells.items() if name in clique) for name in domain.names
     }
     asked = request.spec.marginals(domain)
-    blocks = covering_blocks(domain, asked) if can_be_counted(domain, asked) else None
+    held = counted_marginals(domain, asked) if can_be_counted(domain, asked) else None
     return Size(
         workload=len(workload.cliques),
         candidates=len(closure),
-        blocks=None if blocks is None else len(blocks),
-        counted_cells=None if blocks is None else sum(map(domain.size, blocks)),
+        counted=None if held is None else len(held),
+        counted_cells=None if held is None else sum(map(domain.size, held)),
         costly=tuple(
-            CostlyColumn(name, domain.sizes[name], counted[name] / sum(cells.values()))
-            for name in sorted(counted, key=counted.__getitem__, reverse=True)[:MOST_COSTLY]
+            CostlyColumn(name, domain.sizes[name], of_column[name] / sum(cells.values()))
+            for name in sorted(of_column, key=of_column.__getitem__, reverse=True)[:MOST_COSTLY]
         ),
         last_limit_mb=limit,
         fit_last=None

@@ -29,7 +29,7 @@ class Size:
     """How large the release's problem is.
 
     `candidates` are the workload's marginals and all within them. A source that counts in one pass
-    counts so many `blocks` of `counted_cells` together; None if it would refuse. `costly` are
+    has `counted` so many of `counted_cells` together; None if it would refuse. `costly` are
     the columns with the largest share of the workload's cells. Limits, and what fits them, are None
     without one. `fit_last` counts the candidates that fit the last limit by themselves, next to an
     empty model.
@@ -40,7 +40,7 @@ class Size:
 
     workload: int
     candidates: int
-    blocks: int | None
+    counted: int | None
     counted_cells: int | None
     costly: tuple[CostlyColumn, ...]
     last_limit_mb: float | None

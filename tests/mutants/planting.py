@@ -116,7 +116,7 @@ def compile_kernels(source: Path) -> None:
     """Compile kernels of C in place of those that were copied."""
     compiler = os.environ.get("CC") or "cc"
     options = ["-O1", "-std=gnu11", "-shared", "-fPIC", "-pthread", "-DONE_VERSION"]
-    made = source.with_name("_kernels.so")
+    made = source.with_name(f"_{source.stem}.so")
     made.unlink(missing_ok=True)
     subprocess.run([compiler, *options, str(source), "-o", str(made), "-lm"], check=True)
 

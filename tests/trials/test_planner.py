@@ -71,8 +71,10 @@ def test_candidates_are_the_closure_and_those_that_fit_alone(plan: Plan) -> None
     limit = 80.0 / 3
     fits = sum(TractabilityFilter(domain, [q]).fitting([], limit) == [0] for q in closure)
     assert plan.size.candidates == len(closure)
-    # A block holds them all, and all pairs.
-    assert (plan.size.blocks, plan.size.counted_cells) == (1, domain.size(domain.names))
+    # The others are within pairs.
+    pairs = [q for q in closure if len(q) == 2]
+    assert plan.size.counted == len(pairs)
+    assert plan.size.counted_cells == sum(map(domain.size, pairs))
     assert plan.size.workload == sum(len(q) == 2 for q in closure)
     assert (plan.size.fit_first, plan.size.first_limit_mb) == (fits, pytest.approx(limit))
     assert plan.size.last_limit_mb == 80.0

@@ -6,9 +6,8 @@ grow with them. The transcript says so, because the chunks decide which rows the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -23,9 +22,8 @@ from jam_dagster.mechanisms.loops.transcript import (
 )
 from jam_dagster.models.base import Model
 from jam_dagster.models.row_search import RowSearch, search_rows
-from jam_dagster.tables import Clique, EncodedTable, Workload, decode
-from jam_dagster.tables.codes.block_counts import counted_blocks
-from jam_dagster.tables.codes.marginals import Columns, MarginalCounter, PackedCounts
+from jam_dagster.tables import EncodedTable, Workload, decode
+from jam_dagster.tables.codes.marginals import Columns
 from jam_dagster.tables.codes.repair import repaired
 from jam_dagster.tables.codes.roots import decode_two, exchanged
 
@@ -62,13 +60,11 @@ _MOST_SENT_CELLS = 2**24
 class SampledRows:
     """Some rows of a release, as they were sampled and repaired, and with their values.
 
-    They are counted where another process made them. If the release has two tables, `table` has the
-    roots, and `children` the rows of the other one.
+    If the release has two tables, `table` has the roots, and `children` the rows of the other one.
     """
 
     codes: EncodedTable
     table: pd.DataFrame | pa.Table
-    counts: PackedCounts | None = None
     children: pd.DataFrame | None = None
 
 
@@ -106,7 +102,6 @@ def release_rows(
     seed: int | None = None,
     *,
     form: ChunkFormat | None = None,
-    counted: Collection[Clique] = (),
 ) -> Generator[SampledRows, None, None]:
     """Yield the table of a run a chunk at a time: the same for the same transcript.
 
@@ -121,8 +116,6 @@ def release_rows(
         Of the generators; None: the release's own, `sampling_seed`.
     form
         Of the file that chunks are written to: their tables are Arrow's then.
-    counted
-        Marginals that will be counted of all chunks; other processes count their blocks.
 
     Raises
     ------
@@ -142,12 +135,8 @@ def release_rows(
     sizes = chunk_sizes(transcript)
     processes = _processes(model, sizes)
     chunks = _Chunks(model, transcript, seed, form, tuple(accumulate(sizes, initial=0)))
-    if counted and processes > 1:
-        blocks = counted_blocks(model.domain, counted)
-        if sum(map(model.domain.size, blocks)) <= _MOST_SENT_CELLS:
-            chunks = replace(chunks, blocks=tuple(blocks))
-    for columns, table, counts in each_result(chunks.made, len(sizes), processes):
-        yield SampledRows(EncodedTable(model.domain, tuple(columns)), table, counts)
+    for columns, table in each_result(chunks.made, len(sizes), processes):
+        yield SampledRows(EncodedTable(model.domain, tuple(columns)), table)
 
 
 @dataclass(frozen=True)
@@ -159,22 +148,13 @@ class _Chunks:
     seed: int
     form: ChunkFormat | None
     starts: tuple[int, ...]
-    blocks: tuple[Clique, ...] = ()
 
-    def made(self, number: int) -> tuple[Columns, pd.DataFrame | pa.Table, PackedCounts | None]:
+    def made(self, number: int) -> tuple[Columns, pd.DataFrame | pa.Table]:
         start, end = self.starts[number : number + 2]
         rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(number,)))
         codes = sample_rows(self.model, self.transcript, rng, end - start)
         table = decode(codes, rng, before=start)
-        counts = None
-        if self.blocks:
-            self._counter.add(codes.columns)
-            counts = self._counter.packed()
-        return codes.columns, table if self.form is None else self.form.arrow(table), counts
-
-    @cached_property
-    def _counter(self) -> MarginalCounter:
-        return MarginalCounter(self.model.domain, self.blocks, records=self.transcript.records)
+        return codes.columns, table if self.form is None else self.form.arrow(table)
 
 
 def _processes(model: Model, sizes: Sequence[int]) -> int:

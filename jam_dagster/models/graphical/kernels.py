@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import math
-import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -20,6 +19,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from threadpoolctl import ThreadpoolController
+
+from jam_dagster.common.compiled import compiled
 
 Table = npt.NDArray[np.float64]
 Axes = tuple[int, ...]
@@ -96,14 +97,8 @@ class _Struct(ctypes.Structure):
 @cache
 def library() -> ctypes.CDLL | None:
     """Return the compiled kernels; None without any, or if ``JAM_KERNELS=numpy`` is set."""
-    if os.environ.get("JAM_KERNELS") == "numpy" or not LIBRARY.exists():
-        return None
-    try:
-        loaded = ctypes.CDLL(str(LIBRARY))
-        return _declared(loaded) if loaded.jam_version() == VERSION else None
-    except (OSError, AttributeError):
-        # Compiled for another machine or an earlier version: NumPy is slower, but correct.
-        return None
+    loaded = compiled(LIBRARY, VERSION)
+    return None if loaded is None else _declared(loaded)
 
 
 def _declared(loaded: ctypes.CDLL) -> ctypes.CDLL:

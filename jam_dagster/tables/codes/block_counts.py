@@ -1,4 +1,4 @@
-"""Tables of which only counts are held: those of few blocks of attributes, counted in one pass."""
+"""Tables of which only counts are held: those of some marginals, counted in one pass."""
 
 from __future__ import annotations
 
@@ -21,14 +21,10 @@ from jam_dagster.tables.codes.marginals import (
 )
 from jam_dagster.tables.domain.domain import Clique, Domain
 
-# Largest number of cells of a block of several marginals: its counts stay in the second-level cache
-# while rows are added.
-_BLOCK_CELLS = 1 << 16
-_MOST_MERGED = 4
 MANY = 1_000_000
 """Records that take longer to count than their counts take to be summed."""
 
-# An engine that counts in one pass holds all blocks: 4 GiB, 4 bytes each.
+# An engine that counts in one pass holds all of them: 4 GiB, 4 bytes each.
 _MOST_CELLS = 1 << 30
 
 KEPT_CELLS = 1 << 30
@@ -39,7 +35,7 @@ KEPT_CELLS = 1 << 30
 class CountedTable:
     """A `MarginalSource` of counts: any marginal within a block is summed from the block's.
 
-    `blocks` are the counts of `covering_blocks`, each of the shape of its attributes. They are as
+    `blocks` are the counts of `counted_marginals`, each of the shape of its attributes. They are as
     sensitive as the rows.
     """
 
@@ -120,16 +116,11 @@ class CountedTable:
         return held
 
 
-def covering_blocks(domain: Domain, cliques: Iterable[Clique]) -> list[Clique]:
-    """Return few blocks of attributes, at least one of which holds each marginal.
+def counted_marginals(domain: Domain, cliques: Iterable[Clique]) -> list[Clique]:
+    """Return the marginals that are counted for others: those that are no margin of another one.
 
-    They follow from the domain and the marginals alone. A greedy cover: a block begins as the first
-    marginal that no block holds, and takes the attribute that adds most of the others for its
-    values, as long as it has at most 65,536 cells. If such blocks have more cells together than
-    are held at a time, or marginals of more than four attributes are wanted, each largest marginal
-    is a block by itself.
-
-    Blocks of more cells than one pass can count are an `InputError`.
+    They follow from the domain and the marginals alone. More cells than one pass can count are an
+    `InputError`.
     """
     wanted = sorted(dict.fromkeys(map(tuple, cliques)), key=lambda one: (-len(one), one))
     whole = _whole(wanted)
@@ -140,11 +131,11 @@ def covering_blocks(domain: Domain, cliques: Iterable[Clique]) -> list[Clique]:
             f" {_MOST_CELLS:,} that are counted in one pass: give a workload of fewer attributes,"
             " fewer bins, or a source that keeps rows, such as Parquet"
         )
-    return _merged(domain, whole) or whole
+    return whole
 
 
 def can_be_counted(domain: Domain, cliques: Iterable[Clique]) -> bool:
-    """Return whether one pass can count the blocks of some marginals."""
+    """Return whether one pass can count some marginals."""
     return sum(domain.size(one) for one in _whole(sorted(cliques, key=len)[::-1])) <= _MOST_CELLS
 
 
@@ -164,49 +155,3 @@ def _whole(wanted: Sequence[Clique]) -> list[Clique]:
                 part for length in range(len(clique)) for part in combinations(clique, length)
             )
     return kept
-
-
-def _merged(domain: Domain, whole: Sequence[Clique]) -> list[Clique]:
-    """Return blocks of several marginals; none if they have too many cells together."""
-    left = dict.fromkeys(whole)
-    most = max(map(len, whole), default=0)
-    blocks: list[Clique] = []
-    cells = 0
-    if most > _MOST_MERGED:
-        # A block would have too many subsets to look at.
-        return blocks
-    while left:
-        block = next(iter(left))
-        while found := _addition(domain, block, left, most):
-            block = domain.canonical((*block, found))
-        blocks.append(block)
-        cells += domain.size(block)
-        if cells > HELD_CELLS:
-            return []
-        for length in range(most + 1):
-            for clique in combinations(block, length):
-                left.pop(clique, None)
-    return blocks
-
-
-def _addition(domain: Domain, block: Clique, left: Mapping[Clique, None], most: int) -> str | None:
-    """Return the attribute that brings most marginals into a block for its cells, if any."""
-    room = _BLOCK_CELLS // domain.size(block)
-    best, gain = None, 0.0
-    for name in domain.names:
-        if name in block or domain.sizes[name] > room:
-            continue
-        brought = sum(
-            domain.canonical((*part, name)) in left
-            for length in range(most)
-            for part in combinations(block, length)
-        )
-        worth = brought / np.log(1 + domain.sizes[name])
-        if worth > gain:
-            best, gain = name, worth
-    return best
-
-
-def counted_blocks(domain: Domain, cliques: Iterable[Clique]) -> list[Clique]:
-    """Return what `count_blocks` counts: the blocks, and the records."""
-    return [(), *covering_blocks(domain, cliques)]

@@ -11,16 +11,22 @@ import numpy as np
 import numpy.typing as npt
 
 from jam_dagster.errors import InputError
+from jam_dagster.tables.codes.counting import Blocks, add_counts
+from jam_dagster.tables.codes.covering import Axes, covering
 from jam_dagster.tables.domain.domain import Clique, Domain
 
 Counts = npt.NDArray[np.signedinteger[Any]]
 Columns = Sequence[npt.NDArray[np.integer[Any]]]
 
-# Indices of attributes in the domain, increasing.
-_Axes = tuple[int, ...]
-
-# Rows counted at a time: the codes of that many fit the second-level cache.
-_BLOCK_ROWS = 1 << 16
+# Cells of a block of several marginals: its counts stay in the second-level cache.
+_BLOCK_CELLS = 1 << 16
+# Records by cell of a block, so that summing marginals from it takes far less than counting it.
+_ROWS_A_CELL = 32
+# The least cells of a block that is worth looking for: with fewer records, each marginal is one.
+_LEAST_CELLS = 1 << 10
+# Bytes of codes that wait to be counted together.
+_MOST_WAITING = 1 << 27
+_MOST_ROWS = 2**31 - 1
 # A larger marginal takes more than half a gibibyte.
 _MAX_CELLS = 1 << 27
 
@@ -113,21 +119,13 @@ def marginal_blocks(
         yield source.marginals(block)
 
 
-@dataclass(frozen=True)
-class PackedCounts:
-    """The counts of a `MarginalCounter` over some records, for another of the same marginals."""
-
-    records: int
-    cells: npt.NDArray[np.unsignedinteger[Any]]
-
-
 class MarginalCounter:
     """Counts marginals of records that come in chunks.
 
-    Cliques are visited in lexicographic order, so the joint code of a and b is computed once for
-    all triples that begin with ``(a, b)``. A marginal that is a margin of another one is summed
-    from it. Memory is the counts and a few arrays of the length of a block of rows, whatever the
-    length of a chunk.
+    Blocks of attributes that hold several marginals are counted, and the marginals summed from them
+    (see `covering`): more records have larger blocks. Chunks wait until they are so many. A
+    marginal that is a margin of another one is summed from it at the end. Memory is the counts, and
+    at most 128 MiB of codes that wait, whatever the number of chunks.
 
     A clique names attributes in the order of the domain; ``()`` counts the records. Up to 2^31 - 1
     `records`, counts take four bytes instead of eight. If the number is not known (None), they take
@@ -145,25 +143,63 @@ class MarginalCounter:
         cells = {axes: _cells(domain, clique) for clique, axes in self._axes.items() if axes}
         self._whole = _summed_from(cells, most)
         self._counted = sorted(axes for axes in cells if axes not in self._whole)
-        self._used = sorted({axis for axes in self._counted for axis in axes})
+        self._types = {
+            axis: np.min_scalar_type(self._shape[axis] - 1)
+            for axis in sorted({axis for axes in self._counted for axis in axes})
+        }
         self._flat = {axes: np.zeros(cells[axes], self._dtype) for axes in self._counted}
         self._seen = 0
+        self._waiting: list[dict[int, npt.NDArray[np.unsignedinteger[Any]]]] = []
+        self._wait_rows = 0
+        row_bytes = sum(one.itemsize for one in self._types.values())
+        self._most_waiting = min(
+            _ROWS_A_CELL * _BLOCK_CELLS, _MOST_WAITING // max(1, row_bytes), _MOST_ROWS // 2
+        )
+        self._blocks: dict[int, Blocks] = {}
 
     def add(self, columns: Columns) -> None:
-        """Count more records."""
+        """Count more records; their codes may be looked at later, and must stay as they are."""
         rows = len(columns[0])
+        for start in range(0, rows, _MOST_ROWS // 2):
+            part = slice(start, start + _MOST_ROWS // 2)
+            self._waiting.append(
+                {
+                    axis: columns[axis][part].astype(of, copy=False)
+                    for axis, of in self._types.items()
+                }
+            )
+            self._wait_rows += len(columns[0][part])
+            if self._wait_rows >= self._most_waiting:
+                self._count()
+
+    def _count(self) -> None:
+        """Count what waits."""
+        rows, self._wait_rows = self._wait_rows, 0
+        waiting, self._waiting = self._waiting, []
+        if not rows:
+            return
         self._widen(rows)
-        ones = np.ones(min(rows, _BLOCK_ROWS), self._dtype)
-        for start in range(0, rows, _BLOCK_ROWS):
-            block = {
-                axis: columns[axis][start : start + _BLOCK_ROWS].astype(np.intp)
-                for axis in self._used
-            }
-            for axes, codes in _joint_codes(self._counted, block, self._shape):
-                # With an array of ones of the same type, add.at is as quick as bincount, which
-                # allocates all cells for every block.
-                np.add.at(self._flat[axes], codes, ones[: len(codes)])
+        columns = {
+            axis: waiting[0][axis]
+            if len(waiting) == 1
+            else np.concatenate([one.pop(axis) for one in waiting])
+            for axis in self._types
+        }
+        add_counts(columns, self._shape, self._blocks_for(rows), self._flat)
         self._seen += rows
+
+    def _blocks_for(self, rows: int) -> Blocks:
+        """Return the blocks that are counted of so many records."""
+        cells = min(_BLOCK_CELLS, rows // _ROWS_A_CELL)
+        # Few sizes, so that a block is looked for once.
+        cells = 1 << max(0, cells.bit_length() - 1) if cells >= _LEAST_CELLS else 0
+        if cells not in self._blocks:
+            self._blocks[cells] = (
+                covering(self._shape, self._counted, cells)
+                if cells
+                else {axes: (axes,) for axes in self._counted}
+            )
+        return self._blocks[cells]
 
     def _widen(self, rows: int) -> None:
         """Make room for more records than were announced, if none were."""
@@ -172,32 +208,13 @@ class MarginalCounter:
             self._dtype = dtype
             self._flat = {axes: flat.astype(dtype) for axes, flat in self._flat.items()}
 
-    def packed(self) -> PackedCounts:
-        """Return the counts of all added records, and begin anew."""
-        most = max((int(flat.max()) for flat in self._flat.values()), default=0)
-        cells = np.concatenate(
-            [flat.astype(np.min_scalar_type(most)) for flat in self._flat.values()]
-        )
-        for flat in self._flat.values():
-            flat[:] = 0
-        seen, self._seen = self._seen, 0
-        return PackedCounts(seen, cells)
-
-    def add_packed(self, packed: PackedCounts) -> None:
-        """Add what a counter of the same marginals and as many records counted."""
-        start = 0
-        self._widen(packed.records)
-        for flat in self._flat.values():
-            flat += packed.cells[start : start + flat.size]
-            start += flat.size
-        self._seen += packed.records
-
     def counts(self) -> dict[Clique, Counts]:
         """Return the counts of all added records, by clique in the given order.
 
-        The arrays are not copies: `add` continues to count in them.
+        The arrays are not copies: later counts are made in them.
         """
-        known: dict[_Axes, Counts] = {(): np.array(self._seen, self._dtype)}
+        self._count()
+        known: dict[Axes, Counts] = {(): np.array(self._seen, self._dtype)}
         for axes, flat in self._flat.items():
             known[axes] = flat.reshape([self._shape[axis] for axis in axes])
         # The longest first: a marginal may be summed from one that is itself summed.
@@ -208,9 +225,9 @@ class MarginalCounter:
         return {clique: known[axes] for clique, axes in self._axes.items()}
 
 
-def _summed_from(cells: dict[_Axes, int], records: int) -> dict[_Axes, _Axes]:
+def _summed_from(cells: dict[Axes, int], records: int) -> dict[Axes, Axes]:
     """Return the marginal of one attribute more that a marginal is summed from."""
-    whole: dict[_Axes, _Axes] = {}
+    whole: dict[Axes, Axes] = {}
     for axes in cells:
         # Summing a cell costs about as much as counting a record.
         if cells[axes] > records:
@@ -221,42 +238,12 @@ def _summed_from(cells: dict[_Axes, int], records: int) -> dict[_Axes, _Axes]:
     return whole
 
 
-def _joint_codes(
-    ordered: Sequence[_Axes], columns: dict[int, npt.NDArray[np.intp]], shape: tuple[int, ...]
-) -> Iterator[tuple[_Axes, npt.NDArray[np.intp]]]:
-    """Yield each clique with the joint code of its columns, reusing the codes of its prefix.
-
-    The next iteration overwrites the array.
-    """
-    prefix: _Axes = ()
-    codes: list[npt.NDArray[np.intp]] = []
-    buffers: list[npt.NDArray[np.intp]] = []
-    for axes in ordered:
-        common = 0
-        while common < min(len(prefix), len(axes) - 1) and prefix[common] == axes[common]:
-            common += 1
-        del codes[common:]
-        for depth in range(common, len(axes)):
-            column = columns[axes[depth]]
-            if depth == 0:
-                codes.append(column)
-                continue
-            if len(buffers) < depth:
-                buffers.append(np.empty_like(column))
-            joint = buffers[depth - 1]
-            np.multiply(codes[-1], shape[axes[depth]], out=joint)
-            joint += column
-            codes.append(joint)
-        prefix = axes
-        yield axes, codes[-1]
-
-
 def counts_dtype(records: int) -> type[np.signedinteger[Any]]:
     """Return the smallest type that holds every count of so many records."""
     return np.int32 if records <= np.iinfo(np.int32).max else np.int64
 
 
-def axes_of(domain: Domain, clique: Clique) -> _Axes:
+def axes_of(domain: Domain, clique: Clique) -> Axes:
     """Return the axes of attributes, or raise InputError if they are not in their order."""
     if domain.canonical(clique) != clique:
         raise InputError(

@@ -17,13 +17,12 @@ from jam_dagster.tables.codes.block_counts import (
     CountedTable,
     can_be_counted,
     can_be_kept,
-    counted_blocks,
+    counted_marginals,
 )
 from jam_dagster.tables.codes.marginals import (
     HELD_CELLS,
     Counts,
     MarginalCounter,
-    PackedCounts,
     counts_dtype,
 )
 from jam_dagster.tables.domain.domain import Clique, Domain
@@ -229,22 +228,17 @@ def _smallest(column: npt.NDArray[Any], size: int, name: str) -> npt.NDArray[np.
 
 
 def count_blocks(
-    tables: Iterable[EncodedTable | PackedCounts],
+    tables: Iterable[EncodedTable],
     domain: Domain,
     cliques: Iterable[Clique],
     *,
     records: int | None = None,
 ) -> CountedTable:
-    """Count at most `records` records that come in chunks, in one pass; none is kept.
-
-    The counts that a counter of `counted_blocks` packed may replace a chunk.
-    """
-    counter = MarginalCounter(domain, counted_blocks(domain, cliques), records=records)
+    """Count at most `records` records that come in chunks, in one pass; none is kept."""
+    counted = [(), *counted_marginals(domain, cliques)]
+    counter = MarginalCounter(domain, counted, records=records)
     for table in tables:
-        if isinstance(table, PackedCounts):
-            counter.add_packed(table)
-        else:
-            counter.add(table.columns)
+        counter.add(table.columns)
     counts = counter.counts()
     found = int(counts.pop(()))
     dtype = counts_dtype(found)
@@ -253,7 +247,7 @@ def count_blocks(
 
 
 def counts_or_codes(
-    tables: Iterable[EncodedTable | PackedCounts],
+    tables: Iterable[EncodedTable],
     domain: Domain,
     cliques: Sequence[Clique],
     *,
@@ -262,7 +256,7 @@ def counts_or_codes(
     """Count chunks as `count_blocks` does; keep their codes if no pass can, or nothing is named."""
     if cliques and can_be_counted(domain, cliques):
         return count_blocks(tables, domain, cliques, records=records)
-    return joined((table for table in tables if isinstance(table, EncodedTable)), domain)
+    return joined(tables, domain)
 
 
 def joined(

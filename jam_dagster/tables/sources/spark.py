@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy.typing as npt
 from jam_dagster.common.deferred import pd
 from jam_dagster.common.redaction import redacted
 from jam_dagster.errors import InputError, OutsideDomainError, SourceError
-from jam_dagster.tables.codes.block_counts import CountedTable, covering_blocks
+from jam_dagster.tables.codes.block_counts import CountedTable, counted_marginals
 from jam_dagster.tables.codes.encode import check_possible, each_encoded, encode
 from jam_dagster.tables.codes.marginals import counts_dtype
 from jam_dagster.tables.codes.table import EncodedTable, count_blocks
@@ -87,7 +88,7 @@ class SparkSource(Source):
             empty = reading(self.describe(), True, lambda: frame_of(rows.limit(0).toArrow()))
             encode(empty, domain)
             counts = reading(self.describe(), True, lambda: _counts(rows, domain, cliques))
-            return self._summed(counts.toArrow, domain, covering_blocks(domain, cliques))
+            return self._summed(counts.toArrow, domain, counted_marginals(domain, cliques))
 
     def _summed(
         self, collect: Callable[[], pa.Table], domain: Domain, blocks: Sequence[Clique]
@@ -207,8 +208,10 @@ def _groups(
     rows = np.array([column.to_numpy() for column in found.columns], dtype=np.int64)
     if (rows[1] < 0).any():
         raise OutsideDomainError("the table holds records that do not fit the domain")
-    for number in np.unique(rows[0]):
-        yield blocks[number], rows[1:, rows[0] == number]
+    rows = rows[:, np.argsort(rows[0], kind="stable")]
+    starts = np.flatnonzero(np.diff(rows[0], prepend=-1))
+    for start, end in pairwise([*starts, rows.shape[1]]):
+        yield blocks[rows[0, start]], rows[1:, start:end]
 
 
 def counted_groups(

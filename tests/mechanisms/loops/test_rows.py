@@ -18,7 +18,6 @@ from jam_dagster.models.graphical.sampling import sampling_distance
 from jam_dagster.models.row_search import RowSearch
 from jam_dagster.privacy import Draws, SeededNoise, UnledgeredAccount
 from jam_dagster.tables import Domain, EncodedTable, Workload, decode, encode
-from jam_dagster.tables.codes.table import count_blocks
 from jam_dagster.tables.sources.table_file import ChunkFormat
 
 
@@ -103,21 +102,15 @@ def test_processes_make_the_same_chunks(made, monkeypatch):
     monkeypatch.setattr(rows, "LEAST_CHUNK_ROWS", 1)
     monkeypatch.setattr(rows, "_processes", lambda model, sizes: 2)
     form = ChunkFormat(made.model.domain)
-    told = Workload.all_k_way(made.model.domain, 2).cliques
-    found = list(release_rows(made.model, transcript, form=form, counted=told))
+    found = list(release_rows(made.model, transcript, form=form))
     monkeypatch.setattr(rows, "_processes", lambda model, sizes: 1)
     monkeypatch.setattr(subprocess, "Popen", pytest.fail)
-    here = list(release_rows(made.model, transcript, form=form, counted=told))
+    here = list(release_rows(made.model, transcript, form=form))
     assert len(found) > 2
     for one, other in zip(found, here, strict=True):
         assert one.codes.to_frame().equals(other.codes.to_frame())
         assert one.table.equals(other.table)
         assert one.table.schema.equals(other.table.schema, check_metadata=True)
-    counts, again = (
-        count_blocks(chunks, made.model.domain, told, records=transcript.records)
-        for chunks in ([one.counts for one in found], [one.codes for one in here])
-    )
-    assert counts.contents() == again.contents()
 
 
 def test_processes_are_as_many_as_rows_cores_and_memory_allow(made, monkeypatch):

@@ -1,4 +1,5 @@
 from itertools import combinations, pairwise
+from math import prod
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 from jam_dagster.errors import InputError
 from jam_dagster.tables import Domain, EncodedTable, marginal_blocks
 from jam_dagster.tables.codes import marginals
-from jam_dagster.tables.codes.marginals import MarginalCounter, PackedCounts
+from jam_dagster.tables.codes.marginals import MarginalCounter
 
 
 def brute_force(table, clique):
@@ -57,26 +58,32 @@ def test_chunks_of_records_add_up(table, cuts):
         assert np.array_equal(counts, whole[clique])
 
 
-def test_packed_counts_stand_for_their_records():
-    domain = Domain.from_sizes({"a": 2, "b": 3})
-    cliques = [(), ("a", "b"), ("b",)]
-    one, other = (MarginalCounter(domain, cliques, records=700) for _ in range(2))
-    for code, rows in ((0, 300), (1, 400)):
-        one.add([np.full(rows, code)] * 2)
-        packed = one.packed()
-        assert (packed.records, packed.cells.dtype) == (rows, np.uint16)
-        other.add_packed(packed)
-    counts = other.counts()
-    assert counts[("a", "b")].tolist() == [[300, 0, 0], [0, 400, 0]]
-    assert (counts[("b",)].tolist(), int(counts[()])) == ([300, 400, 0], 700)
-    assert not any(found.any() for found in one.counts().values())
+def test_chunks_wait_and_are_counted_in_blocks(monkeypatch):
+    """Some are counted while others wait, in blocks of as many cells as their rows allow."""
+    monkeypatch.setattr(marginals, "_LEAST_CELLS", 1)
+    monkeypatch.setattr(marginals, "_ROWS_A_CELL", 4)
+    monkeypatch.setattr(marginals, "_BLOCK_CELLS", 64)
+    asked, counted = [], marginals.add_counts
 
+    def add_counts(columns, shape, blocks, counts):
+        asked.append((len(columns[0]), [prod(shape[axis] for axis in one) for one in blocks]))
+        counted(columns, shape, blocks, counts)
 
-def test_blocks_of_rows_and_large_marginals_add_up(monkeypatch):
-    monkeypatch.setattr(marginals, "_BLOCK_ROWS", 64)
-    table = random_table({"a": 3, "b": 7, "c": 300, "d": 2}, rows=1000)
-    for clique, counts in table.marginals([("a", "b", "c"), ("a", "b"), ("a", "d"), ()]).items():
+    monkeypatch.setattr(marginals, "add_counts", add_counts)
+    table = random_table({"a": 3, "b": 7, "c": 300, "d": 2, "e": 2}, rows=1000)
+    cliques = [clique for clique in all_cliques(table.domain) if len(clique) < 3]
+    counter = MarginalCounter(table.domain, cliques, records=None)
+    for start in range(0, 1000, 90):
+        counter.add([column[start : start + 90] for column in table.columns])
+    for clique, counts in counter.counts().items():
         assert np.array_equal(counts, brute_force(table, clique) if clique else 1000)
+    assert [rows for rows, _ in asked] == [270, 270, 270, 190]
+    for rows, cells in asked:
+        # Pairs with the column of 300 values are blocks by themselves; all others share few.
+        assert sorted(one for one in cells if one > rows // 4) == [
+            300 * size for size in (2, 2, 3, 7)
+        ]
+        assert len(cells) < 10
 
 
 def test_counts_that_four_bytes_cannot_hold_take_eight():
@@ -88,39 +95,33 @@ def test_counts_that_four_bytes_cannot_hold_take_eight():
         assert all(counts.dtype == dtype for counts in counter.counts().values())
 
 
-def test_counts_widen_if_more_records_come_than_four_bytes_hold():
+def test_counts_widen_if_more_records_come_than_four_bytes_hold(monkeypatch):
     domain = Domain.from_sizes({"a": 2, "b": 2})
     counter = MarginalCounter(domain, [("a", "b"), ("a",), ()], records=None)
-    cells = np.array([2**31 - 1, 0, 0, 0], dtype=np.uint32)
-    counter.add_packed(PackedCounts(2**31 - 1, cells))
+    monkeypatch.setattr(counter, "_seen", 2**31 - 1)
     assert {counts.dtype for counts in counter.counts().values()} == {np.dtype(np.int32)}
     counter.add([np.zeros(1, dtype=np.uint8)] * 2)
     counts = counter.counts()
     assert {one.dtype for one in counts.values()} == {np.dtype(np.int64)}
-    assert counts["a", "b"][0, 0] == counts[()] == 2**31
+    assert (counts["a", "b"][0, 0], counts[()]) == (1, 2**31)
 
 
 def test_marginals_inside_others_are_not_counted(monkeypatch):
     table = random_table({"a": 3, "b": 4, "c": 5}, rows=100)
     cliques = all_cliques(table.domain)[::-1]
     wanted = table.marginals(cliques)
-    add_at = np.add
-    counted = []
+    counted, add_counts = [], marginals.add_counts
 
-    class Add:
-        @staticmethod
-        def at(flat, codes, ones):
-            counted.append(len(flat))
-            add_at.at(flat, codes, ones)
+    def noted(columns, shape, blocks, counts):
+        counted.append(sorted(map(len, counts.values())))
+        add_counts(columns, shape, blocks, counts)
 
-    monkeypatch.setattr(np, "add", Add)
+    monkeypatch.setattr(marginals, "add_counts", noted)
     again = table.marginals(cliques)
-    assert counted == [60]
     assert all(np.array_equal(again[clique], wanted[clique]) for clique in cliques)
     # A marginal of more cells than there are records is no help.
-    counted.clear()
     table.take(range(30)).marginals(cliques)
-    assert sorted(counted) == [12, 15, 20, 60]
+    assert counted == [[60], [12, 15, 20, 60]]
 
 
 @given(st.from_type(EncodedTable), st.integers(1, 60), st.randoms(use_true_random=False))

@@ -31,6 +31,7 @@ from jam_dagster.tables import (
     encode,
     marginal_blocks,
 )
+from jam_dagster.tables.codes import marginals
 from jam_dagster.tables.codes.encode import each_encoded
 from jam_dagster.tables.codes.table import joined
 from jam_dagster.tables.domain.values import text_of
@@ -337,6 +338,7 @@ def test_counts_are_kept_and_others_take_one_pass(tmp_path, passes):
 def test_memory_does_not_grow_with_the_rows_of_a_row_group(tmp_path, monkeypatch):
     monkeypatch.setattr(parquet_source, "READ_ROWS", 1000)
     monkeypatch.setattr(parquet_source, "_BUFFER_BYTES", 1 << 16)
+    monkeypatch.setattr(marginals, "_MOST_WAITING", 1 << 14)
     domain = Domain(tuple(NumericAttribute(name, (0, 0.5, 1)) for name in "abcd"))
     rng = np.random.default_rng(0)
     arrow, python = [], []

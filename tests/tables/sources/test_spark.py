@@ -24,7 +24,7 @@ from jam_dagster.tables import (
     encode,
     source_from_config,
 )
-from jam_dagster.tables.codes.block_counts import covering_blocks
+from jam_dagster.tables.codes.block_counts import counted_marginals
 from jam_dagster.tables.sources import spark
 from jam_dagster.tables.sources.public_apart import same_rows
 
@@ -79,7 +79,7 @@ def test_partitions_are_counted_as_encode_codes_them() -> None:
     )
     # As Spark adds them up.
     found = parts.group_by(["block", "cell"]).aggregate([("n", "sum")])
-    blocks = covering_blocks(DOMAIN, ASKED)
+    blocks = counted_marginals(DOMAIN, ASKED)
     same_counts(spark.counted_groups(spark._groups(found, blocks), DOMAIN, blocks), table)
     assert list(count([])) == []
 
@@ -94,7 +94,7 @@ def test_a_partition_that_does_not_fit_tells_that_and_no_more() -> None:
         raise ValueError("the value 'SECRET' cannot be cast")
 
     # A record outside, blocks of different rows and a query that fails show alike.
-    source, blocks = SparkSource("local[1]", "select 1"), covering_blocks(DOMAIN, ASKED)
+    source, blocks = SparkSource("local[1]", "select 1"), counted_marginals(DOMAIN, ASKED)
     one_row = pa.table({"block": [0], "cell": [0], "n": [1]})
     faults = []
     for collect in (lambda: pa.Table.from_batches([told]), lambda: one_row, stopped):
