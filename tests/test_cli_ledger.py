@@ -182,6 +182,9 @@ def test_a_budget_is_raised_for_a_reason_alone(run: Run) -> None:
     assert run(*people, "--approval", "required").exit_code == 0
     assert run(*people, "--epsilon", 3, "--reason", "board of 12 May").exit_code == 0
     assert run(*people, "--epsilon", 2.5).exit_code == 0
+    refused = run(*people, "--approval", "none")
+    assert refused.exit_code == 2
+    assert "say why they need none from now on by --reason" in refused.stderr
     balance = Ledger("l.db").balance("people")
     assert (balance.epsilon, balance.granted_delta, balance.approval) == (2.5, 1e-9, "required")
 
@@ -191,14 +194,23 @@ def test_who_decided_what_when_and_why_is_shown(run: Run) -> None:
     run(*people, "--epsilon", 2, "--delta", 1e-9, "--reason", "policy of 2026")
     run(*people, "--epsilon", 3, "--reason", "board of 12 May")
     run(*people, "--approval", "required")
-    Ledger("l.db").approve(ReleaseId("people", "first", "x"), reason="looked at it")
+    ledger, first = Ledger("l.db"), ReleaseId("people", "first", "x")
+    ledger.approve(first, reason="looked at it")
+    reserved = ledger.open_release(first, {"mechanism": 0.001, "evaluation": 0.001}, run_id="run")
+    with ledger.attempt(first):
+        pass
+    ledger.acknowledge("people", reason="a town was lacking")
+    reserved.account("mechanism").close("mechanism ended")
+    run(*CLOSE[:3], "l.db", *CLOSE[4:], "--release", "first", "--reason", "given up")
     shown = " ".join(run("ledger", "show", "--ledger", "l.db").stdout.split())
     (by,) = {event.by for event in Ledger("l.db").events()}
-    decisions = shown[shown.index("Decisions") : shown.index("The last 4")]
-    assert decisions.count(f" {by} ") == 4
+    decisions = shown[shown.index("Decisions") : shown.index("The last")]
+    assert decisions.count(f" {by} ") == 6  # The run's own end is no decision.
     for part in ("granted epsilon 2", "raised to", "other terms", "approved", "no reason given"):
         assert part in decisions
-    for reason in ("policy of 2026", "board of 12 May", "looked at it"):
+    for part in ("approval required, before none", "attempts acknowledged", "people first: closed"):
+        assert part in decisions
+    for reason in ("policy of 2026", "board of 12 May", "looked at it", "a town was", "given up"):
         assert reason in decisions
     # They are shown without other events, too.
     assert "Decisions" in run("ledger", "show", "--ledger", "l.db", "--last", 0).stdout
@@ -233,6 +245,23 @@ def _opened(shares: Mapping[str, float] | None = None, **release_id: str) -> Res
     given = {"release": "yearly", "specification": "3f9a", **release_id}
     shares = shares or Budget(0.3, 1e-9).shares(evaluation=0.05)
     return Ledger("ledger.db").open_release(ReleaseId("people", **given), shares)
+
+
+def test_a_rebinding_of_no_partition_names_those_that_there_are(run: Run) -> None:
+    rebind = (
+        "ledger",
+        "rebind",
+        "--ledger",
+        "ledger.db",
+        "--dataset",
+        "people",
+        "--reason",
+        "lost",
+    )
+    assert run(*rebind).stderr.rstrip().endswith("nothing is written.")
+    for partition in ("2026-02", "2026-01"):
+        _opened(partition=partition)
+    assert "Name one of its partitions by --partition: 2026-01, 2026-02." in run(*rebind).stderr
 
 
 CLOSE = ("ledger", "close", "--ledger", "ledger.db", "--dataset", "people")

@@ -35,7 +35,7 @@ from jam_dagster.cli.options import (
 from jam_dagster.errors import InputError
 
 if TYPE_CHECKING:
-    from jam_dagster.privacy import Reservation
+    from jam_dagster.privacy import Ledger, Reservation
 
 app = group("Who spent what on which protected dataset.")
 
@@ -159,7 +159,7 @@ def show(
     for balance in balances:
         for line in approval_lines(balance, approved[balance.dataset]):
             console.print(line, soft_wrap=True)
-    if (decisions := decisions_table(events)) is not None:
+    if (decisions := decisions_table(events, opened.acknowledgements(dataset))) is not None:
         console.print(decisions)
     if last and events:
         console.print(events_table(events[-last:], total=len(events)))
@@ -269,7 +269,10 @@ def grant(
         ),
     ] = None,
     reason: Annotated[
-        str, typer.Option(help="Written in the journal. Needed to raise epsilon or delta.")
+        str,
+        typer.Option(
+            help="Written in the journal. Needed to raise epsilon or delta, and to end approvals."
+        ),
     ] = "",
     as_json: AsJson = False,
 ) -> None:
@@ -307,6 +310,11 @@ def grant(
             raise InputError(
                 f"{dataset} has epsilon {before.epsilon:g} at delta {before.granted_delta:g}: say"
                 " why it is raised by --reason, which the journal keeps."
+            )
+        if before.approval and approval == "none" and not reason.strip():
+            raise InputError(
+                f"releases of {dataset} wait for approval: say why they need none from now on by"
+                " --reason, which the journal keeps."
             )
     if epsilon is None or delta is None:
         raise InputError(f"{dataset} has no grant: state --epsilon and --delta.")
@@ -580,12 +588,23 @@ def rebind(
     from jam_dagster.privacy import Ledger
 
     check_reason(reason)
-    bound = Ledger(ledger).rebind(dataset, partition=partition, table=table, reason=reason)
+    opened = Ledger(ledger)
+    bound = opened.rebind(dataset, partition=partition, table=table, reason=reason)
     slice_ = f", partition {partition}" if partition else ""
     print_result(
         {"dataset": dataset, "partition": partition, "releases": bound},
         f"{bound} release{'' if bound == 1 else 's'} of {dataset}{slice_} can be bound once more."
         if bound
-        else f"No release of {dataset}{slice_} is bound to another source: nothing is written.",
+        else f"No release of {dataset}{slice_} is bound to another source: nothing is written."
+        f"{_partitions_text(opened, dataset, partition)}",
         as_json=as_json,
     )
+
+
+def _partitions_text(ledger: Ledger, dataset: str, partition: str) -> str:
+    """Return which other partitions have releases, if any do."""
+    ids = (one.release_id for one in ledger.reservations(dataset))
+    others = sorted({one.partition for one in ids if one.partition} - {partition})
+    more = f" and {len(others) - 12} more" if len(others) > 12 else ""
+    listed = ", ".join(others[:12])
+    return f" Name one of its partitions by --partition: {listed}{more}." if others else ""

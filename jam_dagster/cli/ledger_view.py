@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -169,16 +170,30 @@ def attempts_table(attempts: list[Access], title: str) -> Table:
     return table
 
 
-def decisions_table(events: list[Event]) -> Table | None:
-    """Return what persons decided, one decision a row: when, what, who and why; None: nothing."""
+def decisions_table(events: list[Event], acknowledged: list[Access]) -> Table | None:
+    """Return what persons decided, one decision a row: when, what, who and why; None: nothing.
+
+    `acknowledged` are the acknowledgements of attempts, which another journal has.
+    """
     from jam_dagster.privacy.ledger.decisions import decisions
 
     table = _table("Decisions")
     table.add_column("when (UTC)", no_wrap=True)
     for name in ("what", "who", "why"):
         table.add_column(name, overflow="fold")
-    for one in decisions(events):
-        table.add_row(one.when, one.said, one.by, one.why)
+    rows = [(one.event.at, one.when, one.said, one.by, one.why) for one in decisions(events)]
+    rows += [
+        (
+            one.at,
+            one.at[:16].replace("T", " "),
+            f"{one.dataset}: attempts acknowledged",
+            one.by,
+            one.reason,
+        )
+        for one in acknowledged
+    ]
+    for _, *cells in sorted(rows, key=itemgetter(0)):
+        table.add_row(*cells)
     return table if table.row_count else None
 
 

@@ -229,6 +229,28 @@ def test_roles_do_what_they_are_for_and_no_more(owner: str, postgres: PostgresSe
             connection.rollback()
 
 
+@pytest.mark.slow
+def test_several_officers_decide_by_accounts_of_their_own(postgres: PostgresServer) -> None:
+    page = (ROOT / "docs" / "production.md").read_text()
+    *roles, database = re.findall(r'--command "([^"]*)"', page)
+    for one in (*roles, *(each.replace("anna", "bruno") for each in roles[1:]), database):
+        postgres.execute(one)
+    anna, bruno = (postgres.url("ledger", user=name) for name in ("anna", "bruno"))
+    release_id = ReleaseId("people_2026", "people", "ab" * 32)
+    try:
+        Ledger(anna).grant("people_2026", epsilon=3.0, delta=1e-9, approval="required")
+        with psycopg.connect(anna, autocommit=True) as connection:
+            connection.execute((DEPLOY / "roles.sql").read_bytes())
+        postgres.execute("DROP ROLE anna")
+        Ledger(bruno).approve(release_id, reason="looked at it")
+        with pytest.raises(BudgetError, match="officers decide as the role that owns the ledger"):
+            Ledger(postgres.url("ledger", user="jam_releases")).adopt(reason="mine")
+    finally:
+        postgres.execute("DROP DATABASE ledger WITH (FORCE)")
+        for role in ("bruno", "jam_releases", "jam_auditor", "officers"):
+            postgres.execute(f"DROP ROLE {role}")
+
+
 @pytest.mark.gate
 def test_a_release_runs_in_the_services_of_the_composition(
     project: Path, owner: str, postgres: PostgresServer

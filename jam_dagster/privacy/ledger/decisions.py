@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from jam_dagster.privacy.ledger.approval import KINDS as APPROVAL_KINDS
+from jam_dagster.privacy.ledger.balance import DEFAULT_ATTEMPTS
 from jam_dagster.privacy.ledger.journal import Event, Kind
 from jam_dagster.privacy.ledger.release_id import fingerprint_of
 from jam_dagster.privacy.ledger.signing_keys import SIGNING_KEY_KINDS
@@ -13,6 +14,16 @@ from jam_dagster.privacy.ledger.signing_keys import SIGNING_KEY_KINDS
 _DECIDED = frozenset(
     {Kind.ADOPTED, Kind.BY_HAND, *APPROVAL_KINDS, Kind.WITHDRAWN, Kind.MOVED, Kind.ARRIVED}
 )
+
+_TERMS = {
+    "period": "lifetime",
+    "partitions": "add",
+    "ground": "none",
+    "records": "private",
+    "attempts": DEFAULT_ATTEMPTS,
+    "approval": "none",
+}
+"""Terms of a grant that can be shown, with what holds where it names none."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +60,7 @@ class Decision:
 def decisions(events: Iterable[Event]) -> Iterator[Decision]:
     """Yield the decisions in a journal, in its order; a grant says what it changed."""
     granted: dict[str, Event] = {}
+    last = None
     for event in events:
         if event.kind == Kind.GRANTED:
             yield Decision(event, _grant_text(event, granted.get(event.dataset)))
@@ -58,6 +70,11 @@ def decisions(events: Iterable[Event]) -> Iterator[Decision]:
             yield Decision(event, f"key {fingerprint_of(event.digest)} {done}")
         elif event.kind == Kind.BOUND and event.release_id is None:
             yield Decision(event, "rebound")
+        elif event.kind == Kind.CLOSED and event.reason and not event.run_id:
+            # By a person, not by a run; each share has an event.
+            if (closing := (event.release_id, event.at)) != last:
+                yield Decision(event, "closed")
+            last = closing
         elif event.kind in _DECIDED:
             yield Decision(event, event.kind.value)
 
@@ -68,6 +85,15 @@ def _grant_text(event: Event, before: Event | None) -> str:
     if before is None:
         return f"granted {now}"
     if (before.epsilon, before.delta) == (event.epsilon, event.delta):
-        return f"other terms of {now}"
-    raised = "raised" if event.units > before.units else "lowered"
-    return f"{raised} to {now}, from epsilon {before.epsilon:g} at delta {before.delta:g}"
+        said = f"other terms of {now}"
+    else:
+        how = "raised" if event.units > before.units else "lowered"
+        said = f"{how} to {now}, from epsilon {before.epsilon:g} at delta {before.delta:g}"
+    changed = [
+        f"{name} {new}, before {old}"
+        for name, default in _TERMS.items()
+        if (new := getattr(event, name) or default) != (old := getattr(before, name) or default)
+    ]
+    changed += ["other sources"] if event.sources != before.sources else []
+    changed += ["another delta of selections"] if event.selections != before.selections else []
+    return "; ".join([said, *changed])

@@ -34,7 +34,8 @@ _MEANINGS = {
     "25006": _READ_ONLY,
     # A standby refuses the transaction that asks to write, before any statement that would.
     "0A000": _READ_ONLY,
-    "42501": "cannot be used by this role; grant it the schema and its tables",
+    "42501": "cannot be used by this role: officers decide as the role that owns the ledger, and "
+    "all others need the schema and its tables",
     "53": "cannot be written, its server is short of space, memory or connections",
     "40": "could not be written during another write; try again",
     "57": "was cut off by its server; try again when it runs",

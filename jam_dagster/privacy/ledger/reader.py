@@ -22,8 +22,10 @@ from jam_dagster.privacy.ledger.balance import Balance, balance_of, known_balanc
 from jam_dagster.privacy.ledger.clock import ledger_time
 from jam_dagster.privacy.ledger.journal import (
     Access,
+    AccessKind,
     Event,
     Kind,
+    accesses,
     events,
     last,
     moved_to,
@@ -189,6 +191,23 @@ class LedgerReader:
         check_name(dataset, "the protected dataset")
         with self._backend.reading() as connection:
             return not_reserved_yet(connection, dataset)
+
+    def acknowledgements(self, dataset: str | None = None) -> list[Access]:
+        """Return the acknowledgements of attempts, of one dataset or of all, in their order.
+
+        Raises
+        ------
+        SpecificationError
+            If a dataset cannot have that name.
+        BudgetError
+            If there is no ledger.
+        """
+        if dataset is not None:
+            check_name(dataset, "the protected dataset")
+        conditions = [accesses.c.kind == AccessKind.ACKNOWLEDGED.value]
+        conditions += [] if dataset is None else [accesses.c.dataset == dataset]
+        with self._backend.reading() as connection:
+            return read_accesses(connection, *conditions)
 
     def open_attempts(self, dataset: str) -> list[Access]:
         """Return the attempts of a dataset that count: neither ended well nor acknowledged.
