@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from jam_dagster.common.shown_text import one_line
 from jam_dagster.tables import Domain, Source
+from jam_dagster.tables.domain.columns import alike_columns
 
 if TYPE_CHECKING:
     from jam_dagster.tables import PrivacyUnit
@@ -43,6 +44,8 @@ def left_out_remark(source: Source, domain: Domain, unit: PrivacyUnit | None) ->
     with suppress(Exception):
         held = source.names()
     known = {*domain.columns, *domain.names, *(() if unit is None else (unit.column,))}
+    # A column that looks like a name that none has is read as that.
+    known.update(alike_columns(held, [*known]).values())
     others = [name for name in held if name not in known]
     left_out = [one_line(name) for name in others if one_line(name) and not _INDEX.fullmatch(name)]
     remarks = [_named(left_out)] if left_out else []

@@ -14,6 +14,7 @@ from jam_dagster.evaluation.coarse_pairs import CoarsePairs
 from jam_dagster.tables import Domain, EncodedTable, PublicTables, Source
 from jam_dagster.tables.codes.encode import encode
 from jam_dagster.tables.domain.binned import BinnedAttribute
+from jam_dagster.tables.domain.categorical import CategoricalAttribute
 from jam_dagster.tables.domain.columns import missing_in
 from jam_dagster.tables.drafting.paid_draft import with_public_values
 from jam_dagster.tables.sources.base import whole
@@ -216,6 +217,14 @@ def public_remarks(public: Mapping[str, pd.DataFrame], domain: Domain) -> list[s
                     " about this column: give it values, or leave the column out"
                 )
                 continue
+            if isinstance(one, CategoricalAttribute):
+                unlisted = _unlisted(rows[one.name], one)
+                if unlisted > MANY:
+                    remarks.append(
+                        f"{one.name}: {unlisted:.0%} of the values in {table} are not listed in the"
+                        " domain and are released as missing: list them, or write them as the"
+                        " domain does"
+                    )
             if not isinstance(one, BinnedAttribute):
                 continue
             numbers = one.numbers_in(rows[one.name])
@@ -234,6 +243,14 @@ def public_remarks(public: Mapping[str, pd.DataFrame], domain: Domain) -> list[s
                     " the domain says, or correct the format"
                 )
     return remarks
+
+
+def _unlisted(column: pd.Series[Any], attribute: CategoricalAttribute) -> float:
+    """Return the share of cells with a value that is not listed and counts as missing."""
+    if attribute.other is not None or attribute.unreadable == "error":
+        return 0.0
+    codes, null = attribute.codes_in(column)
+    return float(((null | np.isin(codes, attribute.missing_codes)) & ~missing_in(column)).mean())
 
 
 def _empty(column: pd.Series[Any], attribute: Attribute) -> bool:

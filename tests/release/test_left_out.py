@@ -72,6 +72,13 @@ def test_what_is_in_the_domain_or_names_the_person_is_not_left_out() -> None:
     assert left_out_remark(source, replace(DOMAIN, identified_from="private"), None) == ""
 
 
+def test_a_column_that_looks_like_a_name_is_read_as_it_and_not_left_out() -> None:
+    table = TABLE[["sex"]].rename(columns={"sex": " SEX"})
+    assert left_out_remark(FrameSource(table, "people"), DOMAIN, None) == ""
+    both = FrameSource(table.assign(sex="f"), "people")
+    assert "does not have:  SEX. To keep" in left_out_remark(both, DOMAIN, None)
+
+
 def test_the_index_of_a_table_and_nameless_columns_are_named_too() -> None:
     table = TABLE[["sex"]].assign(**{"": 1}).set_index(pd.RangeIndex(100, name="row"))
     remark = left_out_remark(FrameSource(table, "people"), DOMAIN, None)

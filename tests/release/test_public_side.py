@@ -54,6 +54,19 @@ def test_cells_that_do_not_read_are_remarked_upon_and_missing_ones_are_not() -> 
     assert remark.startswith("day: 90% of the values in the public table cannot be parsed")
 
 
+def test_values_that_are_not_listed_are_remarked_upon() -> None:
+    frame = pd.DataFrame({"sex": ["f", "F", "w", None]})
+    for unreadable in ("missing", "apart"):
+        entry = {"values": ["f", "m"], "nullable": True, "unreadable": unreadable}
+        domain = Domain.from_dict({"attributes": {"sex": entry}})
+        assert public_remarks({"": frame}, domain) == [
+            "sex: 25% of the values in the public table are not listed in the domain and are"
+            " released as missing: list them, or write them as the domain does"
+        ]
+    other = Domain.from_dict({"attributes": {"sex": {"values": ["f", "m"], "other": "m"}}})
+    assert public_remarks({"": frame[:3]}, other) == []
+
+
 def test_a_column_that_is_empty_throughout_is_remarked_upon() -> None:
     nothing, infinite = float("nan"), float("inf")
     frame = pd.DataFrame({"day": [None] * 3, "price": [infinite, nothing, -infinite], "sex": None})

@@ -14,10 +14,11 @@ from jam_dagster.tables.codes.table import EncodedTable
 from jam_dagster.tables.domain.attributes import Attribute
 from jam_dagster.tables.domain.column_notes import AS_PARQUET, EXAMPLES, GROUP_ADVICE
 from jam_dagster.tables.domain.columns import missing_in
-from jam_dagster.tables.domain.values import is_formula
+from jam_dagster.tables.domain.values import is_formula, text_of
 from jam_dagster.tables.drafting.many_texts import advice_on
 
 _SEPARATORS = (";", "\t", "|")
+_ROWS_FOR_HEADER = 1_000
 
 
 def _has_line_breaks(column: pd.Series[Any]) -> bool:
@@ -28,9 +29,10 @@ def _has_line_breaks(column: pd.Series[Any]) -> bool:
 
 def notes_of(table: pd.DataFrame, encoded: EncodedTable) -> dict[str, str]:
     """Return by column what a person should look at in a public table."""
+    whole = separator_of(list(table.columns)) or _header_of(table)
     notes = {
         name: "; ".join(filter(None, _notes(table[name], encoded)))
-        + separator_of(list(table.columns))
+        + (whole if name == table.columns[0] else "")
         for name in table.columns
     }
     return {name: note.removeprefix("; ") for name, note in notes.items() if note}
@@ -43,6 +45,19 @@ def separator_of(names: Sequence[str]) -> str:
             source = json.dumps({"csv": "people.csv", "separator": mark})
             return f"; if {mark!r} separates its columns, the table is {source}"
     return ""
+
+
+def _header_of(table: pd.DataFrame) -> str:
+    """Return that a table seems to lack its header, where most names are values below them."""
+    rows = table.iloc[:_ROWS_FOR_HEADER]
+    alike = sum(str(name) in map(text_of, rows[name].dropna().unique()) for name in rows.columns)
+    if 2 * alike <= len(rows.columns):
+        return ""
+    return (
+        f"; the table seems to lack its header, for {alike} of its {len(rows.columns)} names are"
+        " values of their columns: if the first line is a record, write the names above it, in the"
+        " private file too"
+    )
 
 
 def _notes(column: pd.Series[Any], encoded: EncodedTable) -> Iterator[str]:

@@ -38,6 +38,15 @@ def test_a_separator_that_nobody_declared_is_noted():
     assert draft_table(pd.DataFrame({"a|b": ["1|2", "3|4"] * 30, "c": [1, 2] * 30})).notes == {}
 
 
+def test_a_header_that_is_a_record_is_noted():
+    records = pd.DataFrame({"79": [18, 79] * 30, "male": ["male", "female"] * 30, "3.5": 1.5})
+    note = draft_table(records).notes["79"]
+    assert note.startswith("the table seems to lack its header, for 2 of its 3 names are values")
+    # Years as names, and a column of its own name's values, are no record.
+    years = pd.DataFrame({"2019": [1, 2] * 30, "2020": [2020, 3] * 30})
+    assert draft_table(years).notes == {}
+
+
 def test_line_breaks_in_cells_are_noted():
     texts = [f"{number}\n{number}" for number in range(200)]
     drafted = draft_table(pd.DataFrame({"a": [1, 2] * 100, "b": texts}))
