@@ -123,7 +123,7 @@ gate: $(TABLES) ## the longest: every test on random examples, then torture and 
 	$(MAKE) torture mutants
 
 torture: $(INSTALLED) ## kill releases at every point of their runs, and look at what they paid; minutes
-	$(BIN)/python -m tests.torture --sqlite 210 --dagster 10 --steps 4 --postgresql 50
+	$(BIN)/python -m tests.torture --sqlite 210 --dagster 10 --files 20 --steps 4 --postgresql 50
 
 mutants: $(INSTALLED) ## plant known privacy bugs one by one, and fail if the tests miss any; minutes
 	$(BIN)/python -m tests.mutants

@@ -172,7 +172,7 @@ def test_the_number_of_rows_is_not_shown_before_a_draw_is_paid(
     kept = list(Path("ledger.db-private").rglob("*"))
     assert {stat.S_IMODE(path.stat().st_mode) for path in kept if path.is_file()} == {0o600}
     # The digest of the public table, and none of a private file.
-    (inputs,) = Path("ledger.db-private/contents").iterdir()
+    (inputs,) = Path("ledger.db-private/contents").glob("*.json")
     assert json.loads(inputs.read_text())["contents"] is None
     assert not Path("out/restricted").exists()
     assert spent() == 0

@@ -8,9 +8,13 @@ import json
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from jam_dagster.common.files import OWNER_ONLY, write_once, write_whole
 from jam_dagster.errors import SpecificationError
+
+if TYPE_CHECKING:
+    from upath import UPath
 
 BINDING_FILE = "source.key"
 """The file name of a private store's secret, which keys the bindings of sources."""
@@ -27,8 +31,8 @@ PRIVATE_STORE_VARIABLE = "JAM_PRIVATE"
 """The environment variable that names the command line's private store."""
 
 
-def stored_secret(folder: Path, *, make: bool) -> bytes:
-    """Return the secret in a private store on a local disk, which need not exist.
+def stored_secret(folder: Path | UPath, *, make: bool) -> bytes:
+    """Return the secret in a private store, which need not exist.
 
     Unless it is to be made, a missing secret is a random one, which matches no binding.
     """
@@ -37,13 +41,13 @@ def stored_secret(folder: Path, *, make: bool) -> bytes:
         if make and not path.exists():
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_once(path, secrets.token_bytes(_SECRET_BYTES), mode=OWNER_ONLY)
-        secret = path.read_bytes()
+        secret = bytes(path.read_bytes())
     except FileNotFoundError:
         return secrets.token_bytes(_SECRET_BYTES)
     except OSError as error:
         raise SpecificationError(
-            f"the private store {folder} cannot be used ({error.strerror}): name another folder "
-            f"with --private-store, or change its permissions"
+            f"the private store {folder} cannot be used ({error.strerror}): name another folder, "
+            "such as with --private-store, or change its permissions"
         ) from None
     if len(secret) != _SECRET_BYTES:
         raise SpecificationError(
@@ -95,11 +99,11 @@ def carry_private_store(origin: Path, destination: Path) -> bool:
     if (destination / BINDING_FILE).exists():
         return stored_secret(destination, make=False) == secret
     try:
-        kept = origin.glob(f"{CONTENTS_FOLDER}/*.json")
+        kept = [one for one in origin.glob(f"{CONTENTS_FOLDER}/**/*") if one.is_file()]
         for path in (*kept, origin / BINDING_FILE):
             copy = destination / path.relative_to(origin)
-            destination.mkdir(mode=0o700, parents=True, exist_ok=True)
-            copy.parent.mkdir(mode=0o700, exist_ok=True)
+            for folder in reversed(copy.relative_to(destination).parents):
+                (destination / folder).mkdir(mode=0o700, parents=True, exist_ok=True)
             write_whole(copy, path.read_bytes(), mode=OWNER_ONLY)
     except OSError as error:
         raise SpecificationError(

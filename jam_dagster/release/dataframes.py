@@ -33,7 +33,6 @@ from jam_dagster.keys import ReleaseOptions
 from jam_dagster.mechanisms import Transcript, load_model
 from jam_dagster.privacy import describe_rho
 from jam_dagster.release.engine import Progress, rows_line
-from jam_dagster.release.folder import ReleaseFolder
 from jam_dagster.release.options import release_spec
 from jam_dagster.release.synthesize import Synthesis, SynthesisRequest
 from jam_dagster.release.synthesize import synthesize as run_release
@@ -94,7 +93,6 @@ class FrameRelease:
         given = (spec.private, *spec.public_tables.values())
         self._polars = any(one.is_polars for one in given)
         self._made = made
-        self._files = ReleaseFolder(made.output)
         self.messages = messages
         self._temporary = temporary
         if temporary:
@@ -140,22 +138,22 @@ class FrameRelease:
     @cached_property
     def model(self) -> Model:
         """The fitted model, which answers more than the table, at no cost."""
-        return load_model(self._files.model)
+        return load_model(self.folder / "model")
 
     @cached_property
     def transcript(self) -> Transcript:
         """The selections and measurements of every round."""
-        return Transcript.load(self._files.transcript)
+        return Transcript.load(self.folder / "transcript")
 
     @cached_property
     def domain(self) -> Domain:
         """The attributes and their values."""
-        return Domain.load(self._files.domain)
+        return Domain.load(self.folder / "domain.yaml")
 
     @cached_property
     def certificate(self) -> Certificate:
         """The promises of the release, with every draw and charge."""
-        return Certificate.load(self._files.certificate)
+        return Certificate.load(self.folder)
 
     @cached_property
     def _bounds(self) -> ErrorBounds | None:

@@ -38,7 +38,7 @@ from jam_dagster.release.documents import (
     keep_counts,
 )
 from jam_dagster.release.left_out import left_out_remark
-from jam_dagster.release.place import ANOTHER_EDITION, Fingerprint
+from jam_dagster.release.place import ANOTHER_EDITION
 from jam_dagster.release.run import ReleaseErrors, ReleaseIdentity, ReleaseRun
 from jam_dagster.reports.release_report import ReportFacts, render_report
 from jam_dagster.tables import Clique, Domain, EncodedTable, MarginalSource
@@ -496,15 +496,13 @@ class Engine:
         InputError
             If earlier draws of this release were made on other data.
         """
-        domain = self.domain
-        tables = {} if public is None or domain.restricted else encoded_tables(public)
-        fingerprint = Fingerprint(
-            public=dict(tables),
-            restricted_domain=domain if domain.restricted else None,
-            contents=None if private is None else self._contents(private),
+        tables = {} if public is None or self.domain.restricted else encoded_tables(public)
+        self.place.begin(
+            tables,
+            None if private is None else self._contents(private),
             opened=private is not None,
+            drawn=self.funding.has_drawn,
         )
-        self.place.begin(fingerprint, drawn=self.funding.has_drawn)
 
     def _contents(self, private: MarginalSource) -> str | None:
         """Return a digest of the private records, if nothing else shows that they changed.

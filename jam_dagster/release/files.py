@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from copy import copy
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,13 +18,12 @@ from jam_dagster.common.files import (
     copy_whole,
     open_plain,
     owner_only,
-    write_once,
     write_whole,
 )
 from jam_dagster.common.redaction import redacted
 from jam_dagster.common.variables import with_names
-from jam_dagster.errors import InputError, JamError, SourceError
-from jam_dagster.tables.codes.privacy_unit import new_secret
+from jam_dagster.errors import InputError, JamError, SourceError, SpecificationError
+from jam_dagster.privacy.private_store import stored_secret
 
 if TYPE_CHECKING:
     from upath import UPath
@@ -37,7 +37,8 @@ class ReleaseFiles:
     """The files below a root, on a local disk or in an object store.
 
     The SHA-256 of what is written is kept in another root, which the writers of this one cannot
-    change: that of ``<root>/<path>`` in ``<hashes_in>/<path>.sha256``.
+    change: that of ``<root>/<path>`` in ``<hashes_in>/<path>.sha256``. It is kept before the file
+    is written: a crash leaves a file that is missing or has another hash, never an unknown one.
 
     Parameters
     ----------
@@ -50,7 +51,8 @@ class ReleaseFiles:
         The root where it names environment variables: messages show their names. Empty: it names
         none.
     hashes_in
-        The private files that keep the hashes; None: nobody vouches for what is read.
+        The private files that keep the hashes; None: this process alone knows what it wrote, and
+        nothing vouches for what others did.
     """
 
     def __init__(
@@ -65,6 +67,18 @@ class ReleaseFiles:
         self.private = private
         self.hashes_in = hashes_in
         self._configured = configured
+        self._closed_from = root
+        # A private root is its owner's alone, and on an object store there are no links.
+        self._plain_from = root if self.is_local and not private else None
+        self._written: dict[Path | UPath, dict[str, str]] = {}
+
+    def below(self, *parts: str, private: bool = False) -> ReleaseFiles:
+        """Return the files of a folder below; `private` closes it to others from there down."""
+        inner = copy(self)
+        inner.root, inner.hashes_in, inner._written = self.path_of(*parts), None, {}
+        if private and not self.private:
+            inner.private, inner._closed_from = True, inner.root
+        return inner
 
     @property
     def place(self) -> str:
@@ -90,13 +104,10 @@ class ReleaseFiles:
         return self.root.joinpath(*map(safe_part, parts))
 
     def plain(self, path: UPath) -> UPath:
-        """Return a path below the root, once neither it nor what is in it leads elsewhere.
-
-        A private root is its owner's alone, and on an object store there are no links.
-        """
-        if self.is_local and not self.private:
+        """Return a path below the root, once neither it nor what is in it leads elsewhere."""
+        if self._plain_from is not None:
             try:
-                check_plain(Path(str(self.root)), Path(str(path)))
+                check_plain(Path(str(self._plain_from)), Path(str(path)))
             except InputError as error:
                 raise InputError(self.shown(error)) from None
         return path
@@ -104,13 +115,39 @@ class ReleaseFiles:
     def write(self, path: UPath, content: bytes) -> None:
         """Write a file, whole or not at all, with the modes of this root."""
         self.plain(path)
+        if not self.private:
+            self.vouch(path, {path.name: sha256(content).hexdigest()})
         with self.guarded(f"writing {path.name}"):
             self.make_directory(path.parent)
             with self.modes():
                 write_whole(path, content)
         self.close(path)
-        if self.hashes_in is not None:
-            self._keep(path, {path.name: sha256(content).hexdigest()})
+
+    def read(self, path: UPath) -> bytes | None:
+        """Return the content of a file as it was written; None if there is none.
+
+        Raises
+        ------
+        InputError
+            If its hash is kept, and is another one.
+        """
+        self.plain(path)
+        root = self._plain_from
+        try:
+            with path.open("rb") if root is None else open_plain(root, path) as file:
+                content = bytes(file.read())
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        if self.hashes_of(path) and not self.has_written(path, content):
+            raise InputError(
+                f"{self.shown(path)} is not what was written there: somebody changed it since."
+                " Restore it from a copy. Nothing was charged."
+            )
+        return content
+
+    def has_written(self, path: UPath, content: bytes) -> bool:
+        """Whether the kept hash of a file is that of a content."""
+        return self.hashes_of(path).get(path.name) == sha256(content).hexdigest()
 
     def write_made(self, path: UPath, made: UPath, *, last: str) -> None:
         """Copy a file or a folder that this process has made to where it belongs, next to `path`.
@@ -121,12 +158,12 @@ class ReleaseFiles:
         inside.sort(key=lambda one: one.name == last)
         files = {str(one.relative_to(made.parent)): one for one in inside}
         stale = [name for name in self.hashes_of(path) if name not in files]
+        self.vouch(path, {name: sha256_of(file) for name, file in files.items()})
         for name in [*stale, *([f"{made.name}/{last}"] if last else [])]:
             (path.parent / name).unlink(missing_ok=True)
         for name, file in files.items():
             (path.parent / name).parent.mkdir(parents=True, exist_ok=True)
             copy_whole(file, path.parent / name)
-        self._keep(path, {name: sha256_of(file) for name, file in files.items()})
 
     def copy(self, path: UPath, folder: Path, asset: str) -> str:
         """Copy what was written at `path` to a folder of this process; return its name there.
@@ -168,39 +205,36 @@ class ReleaseFiles:
                 )
         return next(iter(hashes)).partition("/")[0]
 
-    def hashes_of(self, path: UPath) -> dict[str, str]:
+    def hashes_of(self, path: Path | UPath) -> dict[str, str]:
         """Return the SHA-256 of each file at `path`, by its path from the folder of `path`."""
-        _, kept = self._kept(path)
+        if self.hashes_in is None:
+            return self._written.get(path, {})
+        kept = self._kept(self.hashes_in, path)
         with redacted("reading the hashes of released files"):
             return dict(json.loads(kept.read_text())) if kept.exists() else {}
 
-    def _keep(self, path: UPath, hashes: Mapping[str, str]) -> None:
+    def vouch(self, path: UPath, hashes: Mapping[str, str]) -> None:
         """Keep the hashes of what is written at `path`, in place of those of what was there."""
-        keeper, kept = self._kept(path)
-        keeper.write(kept, json.dumps(dict(hashes)).encode())
-
-    def _kept(self, path: UPath) -> tuple[ReleaseFiles, UPath]:
-        """Return who keeps the hashes of what is at `path`, and the file."""
         if self.hashes_in is None:
-            raise AssertionError("nobody keeps hashes of these files")
-        below = self.hashes_in.root.joinpath(*path.parts[len(self.root.parts) :])
-        return self.hashes_in, below.with_name(f"{below.name}.sha256")
+            self._written[path] = dict(hashes)
+        else:
+            kept = self._kept(self.hashes_in, path)
+            self.hashes_in.write(kept, json.dumps(dict(hashes)).encode())
 
-    def secret(self, *parts: str) -> bytes:
-        """Return a random secret of private files: made the first time, and then kept there."""
-        path = self.path_of(*parts)
-        if not path.exists():
-            self.make_directory(path.parent)
-            with self.modes():
-                write_once(path, new_secret())
+    def _kept(self, keeper: ReleaseFiles, path: Path | UPath) -> UPath:
+        """Return the file that keeps the hashes of what is at `path`."""
+        below = keeper.root.joinpath(*path.parts[len(self.root.parts) :])
+        return below.with_name(f"{below.name}.sha256")
+
+    def secret(self, *, make: bool = True) -> bytes:
+        """Return the secret that binds sources; see `stored_secret`."""
         with self._named("reading a secret"):
-            found = bytes(path.read_bytes())
-        if len(found) != len(new_secret()):
-            raise SourceError(
-                f"The secret {'/'.join(parts)} of the private store is damaged: restore it from a"
-                " copy. Nothing was opened and nothing charged."
-            )
-        return found
+            if make:
+                self.make_directory(self.root)
+            try:
+                return stored_secret(self.root, make=make)
+            except SpecificationError as error:
+                raise SpecificationError(self.shown(error)) from None
 
     def make_directory(self, path: UPath) -> None:
         """Make a folder; a private one is closed to others from the root down."""
@@ -209,7 +243,7 @@ class ReleaseFiles:
                 path.mkdir(parents=True, exist_ok=True)
                 return
             below = [path, *path.parents]
-            for folder in reversed(below[: below.index(self.root) + 1]):
+            for folder in reversed(below[: below.index(self._closed_from) + 1]):
                 folder.mkdir(parents=True, exist_ok=True)
                 folder.chmod(PRIVATE_DIRECTORY)
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
@@ -13,8 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jam_dagster.certificates import released_files, render_certificate, table_csv
-from jam_dagster.common.files import check_folder, check_plain
+from jam_dagster.common.files import check_folder, check_plain, read_plain
 from jam_dagster.errors import InputError
+from jam_dagster.release.files import ReleaseFiles
+from jam_dagster.tables.domain.domain_file import domain_yaml
 from jam_dagster.tables.sources.table_file import TableFile
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from jam_dagster.certificates import Certificate
     from jam_dagster.evaluation import WorkloadErrors
+    from jam_dagster.release.documents import MadeRelease
     from jam_dagster.tables import Domain
     from jam_dagster.tables.sources.dialect import Dialect
 
@@ -73,47 +74,39 @@ class ReleaseFolder:
         "restricted/report.html",
     )
 
-    def __init__(self, path: Path) -> None:
-        self.path = path.resolve()
-        self.csv = self.path / "synthetic.csv"
-        self.parquet = self.path / "synthetic.parquet"
-        self.children = self.path / "children.csv"
-        self.domain = self.path / "domain.yaml"
-        self.release = self.path / "release.json"
+    def __init__(self, path: Path, hashes_in: ReleaseFiles | None = None) -> None:
         from upath import UPath
 
-        self.transcript = UPath(self.path / "transcript")
-        self.model = UPath(self.path / "model")
+        self.path = path.resolve()
+        self.files = ReleaseFiles(UPath(self.path), private=False, hashes_in=hashes_in)
+        self.restricted = self.files.below("restricted", private=True)
+        self.release = self.path / "release.json"
+        self.domain = self.path / "domain.yaml"
         self.checks = self.path / "checks.html"
-        self.validations = self.path / "checks.json"
         self.report = self.path / "report.html"
-        self.errors = self.path / "errors.json"
         self.certificate = self.path / "certificate.json"
-        self.restricted = self.path / "restricted"
-        self._made: dict[Path | UPath, str] = {}
-
-    @property
-    def table(self) -> Path:
-        """The synthetic table, in the file that this process wrote."""
-        return self.parquet if self.parquet in self._made else self.csv
 
     def write_table(
         self, table: pd.DataFrame | TableFile, domain: Domain, dialect: Dialect
     ) -> None:
         """Write the synthetic table, unless its file is here already, and remove any other."""
         if isinstance(table, TableFile):
-            self.csv.unlink(missing_ok=True)
-            self._made[self.parquet] = table.sha256
+            self._remove("synthetic.csv")
+            self.files.vouch(self._at("synthetic.parquet"), {"synthetic.parquet": table.sha256})
         else:
-            self.parquet.unlink(missing_ok=True)
-            self._write(self.csv, table_csv(table, domain.roots, dialect), False)
+            self._remove("synthetic.parquet")
+            self._write("synthetic.csv", table_csv(table, domain.roots, dialect))
 
     def write_children(self, table: pd.DataFrame | None, domain: Domain, dialect: Dialect) -> None:
         """Write the children of a release of two tables; remove those of another one."""
         if table is None or domain.children is None:
-            self.children.unlink(missing_ok=True)
+            self._remove("children.csv")
         else:
-            self._write(self.children, table_csv(table, domain.children.domain, dialect), False)
+            self._write("children.csv", table_csv(table, domain.children.domain, dialect))
+
+    def write_domain(self, domain: Domain) -> None:
+        """Write the domain."""
+        self._write("domain.yaml", domain_yaml(domain.to_dict()).encode())
 
     @property
     def name(self) -> str:
@@ -140,7 +133,8 @@ class ReleaseFolder:
     def described(self) -> dict[str, Any]:
         """Return the content of ``release.json``."""
         try:
-            described = json.loads(self.release.read_text())
+            # Another release may own the folder, and its hash is kept elsewhere.
+            described = json.loads(read_plain(self.path, self.release))
             _ = [described[name] for name in ("noise", "key")]
         except (OSError, ValueError, KeyError, TypeError):
             raise InputError(
@@ -158,12 +152,12 @@ class ReleaseFolder:
                 path.unlink(missing_ok=True)
         with suppress(OSError):
             # The folder stays if it holds the reasons of earlier failures.
-            self.restricted.rmdir()
+            (self.path / "restricted").rmdir()
 
     def discard_restricted(self) -> None:
         """Remove the exact errors and their page, since the release is not certified."""
         for name in ("errors.json", "report.html"):
-            (self.restricted / name).unlink(missing_ok=True)
+            self._remove(f"restricted/{name}")
 
     def holds_output(self) -> str | None:
         """Return the name of an output in the folder, None if there is none."""
@@ -177,10 +171,6 @@ class ReleaseFolder:
         """
         if errors.synthetic is None:
             return
-        folder = self.path
-        if errors.restricted:
-            folder = self.restricted
-            folder.mkdir(mode=0o700, exist_ok=True)
         described: dict[str, Any] = {
             "mode": errors.mode,
             "sigma": errors.sigma,
@@ -194,56 +184,55 @@ class ReleaseFolder:
             described["utility"] = [asdict(one) for one in errors.utility]
             described["regressions"] = [asdict(one) for one in errors.regressions]
         text = json.dumps({**described, **errors.to_dict()}, indent=2) + "\n"
-        self._write(folder / "errors.json", text.encode(), errors.restricted)
+        self._write("errors.json", text.encode(), restricted=errors.restricted)
 
-    def write_checks(self, page: str, validations: str, *, restricted: bool) -> None:
+    def write_checks(self, page: str, validations: str) -> None:
         """Write the page of the checks, and Great Expectations' results in JSON."""
-        self._write(self.checks, page.encode(), restricted)
-        self._write(self.validations, validations.encode(), restricted)
+        self._write("checks.html", page.encode())
+        self._write("checks.json", validations.encode())
 
     def write_report(self, page: str, *, restricted: bool) -> None:
         """Write the report, or its edition with exact errors."""
-        if restricted:
-            self.restricted.mkdir(mode=0o700, exist_ok=True)
-        path = self.restricted / "report.html" if restricted else self.report
-        self._write(path, page.encode(), restricted)
+        self._write("report.html", page.encode(), restricted=restricted)
 
     def write_certificate(self, certificate: Certificate, *, page: bool) -> None:
         """Write the certificate and, if `page`, its page."""
         certificate.save(self.path)
-        path = self.certificate.with_suffix(".html")
         if page:
-            self._write(path, render_certificate(certificate).encode(), False)
+            self._write("certificate.html", render_certificate(certificate).encode())
         else:
             # The page of an earlier run says something else.
-            path.unlink(missing_ok=True)
+            self._remove("certificate.html")
 
     def released_files(
-        self, *, errors: WorkloadErrors, report: bool, checks: bool
+        self, made: MadeRelease, *, report: bool, checks: bool
     ) -> dict[str, Path | UPath]:
         """Return the files that the certificate vouches for: only those of this run."""
-        noisy = errors.synthetic is not None and not errors.restricted
+        noisy = made.error is not None and not made.error.restricted and made.error.synthetic
+        whole = not isinstance(made.table, TableFile)
         return released_files(
-            table=self.table,
-            children=self.children if self.children in self._made else None,
-            domain=self.domain,
-            transcript=self.transcript,
-            model=self.model,
-            errors=self.errors if noisy else None,
-            report=self.report if report else None,
-            checks=self.checks if checks else None,
-            validations=self.validations if checks else None,
+            table=self._at("synthetic.csv" if whole else "synthetic.parquet"),
+            children=None if made.children is None else self._at("children.csv"),
+            domain=self._at("domain.yaml"),
+            transcript=self._at("transcript"),
+            model=self._at("model"),
+            errors=self._at("errors.json") if noisy else None,
+            report=self._at("report.html") if report else None,
+            checks=self._at("checks.html") if checks else None,
+            validations=self._at("checks.json") if checks else None,
         )
 
     def made(self, files: Mapping[str, Path | UPath]) -> dict[str, str]:
         """Return the SHA-256 of those of some files that this process wrote, as it wrote them."""
-        return {name: self._made[path] for name, path in files.items() if path in self._made}
+        kept = {name: self.files.hashes_of(path) for name, path in files.items()}
+        return {name: one[files[name].name] for name, one in kept.items() if one}
 
-    def _write(self, path: Path, content: bytes, restricted: bool) -> None:
-        mode = 0o600 if restricted else 0o666
-        # Somebody may have put a link there since the folder was checked.
-        check_plain(self.path, path)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
-        with os.fdopen(os.open(path, flags, mode), "wb") as file:
-            file.write(content)
-        self._made[path] = hashlib.sha256(content).hexdigest()
+    def _at(self, name: str) -> UPath:
+        return self.files.path_of(name)
+
+    def _write(self, name: str, content: bytes, *, restricted: bool = False) -> None:
+        files = self.restricted if restricted else self.files
+        files.write(files.path_of(name), content)
+
+    def _remove(self, name: str) -> None:
+        (self.path / name).unlink(missing_ok=True)

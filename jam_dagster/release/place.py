@@ -11,31 +11,28 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jam_dagster.common.files import OWNER_ONLY, write_whole
-from jam_dagster.errors import BudgetError, InputError
+from jam_dagster.errors import BudgetError, InputError, JamError
 from jam_dagster.mechanisms import Transcript
 from jam_dagster.privacy import DirectoryStore, MemoryStore, ReleaseId
 from jam_dagster.privacy.private_store import (
     CONTENTS_FOLDER,
     FAILURES,
-    default_private_store,
     failure_of,
     keyed_contents,
-    stored_secret,
 )
 from jam_dagster.release.run import ReleaseRun, identity_in, read_run, write_run
 from jam_dagster.tables.codes.privacy_unit import SECRET_BYTES, new_secret
-from jam_dagster.tables.codes.table import EncodedTable, digest_of
+from jam_dagster.tables.codes.table import digest_of
 
 if TYPE_CHECKING:
     from upath import UPath
 
-    from jam_dagster.privacy import Ledger
     from jam_dagster.privacy.ledger.source_binding import SourceBinding
     from jam_dagster.privacy.outcome_store import OutcomeStore
+    from jam_dagster.release.files import ReleaseFiles
     from jam_dagster.release.folder import ReleaseFolder
     from jam_dagster.release.spec import ReleaseSpec
-    from jam_dagster.tables import Domain
+    from jam_dagster.tables import Domain, EncodedTable
 
 
 ANOTHER_EDITION = (
@@ -49,28 +46,6 @@ DRAWS = "draws"
 
 DESCRIPTION = "release.json"
 """Name of the file that describes a release, in its folder."""
-
-
-@dataclass(frozen=True)
-class Fingerprint:
-    """The inputs of a release, from public facts only, to detect that they changed between runs.
-
-    `public` is empty if there are no public tables, or their encoding comes from private data.
-    `restricted_domain` is the domain if it comes from private data; the release's id covers any
-    other. `contents` is a digest of private records, if only they show that a table changed. It is
-    private, and must be keyed before it is kept. A private table that was not `opened` is neither
-    known nor compared.
-    """
-
-    public: dict[str, EncodedTable]
-    restricted_domain: Domain | None = None
-    contents: str | None = None
-    opened: bool = True
-
-    @property
-    def public_digest(self) -> str | None:
-        """SHA-256 of the public tables; None if there are none."""
-        return digest_of(self.public) if self.public else None
 
 
 @cache
@@ -158,10 +133,28 @@ class Place:
         """Return the secret that decides which rows of a person are kept, made the first time."""
         return new_secret()
 
-    def begin(self, data: Fingerprint, *, drawn: bool) -> None:
-        """Keep the fingerprint of the inputs, or check that they are still the same.
+    def begin(
+        self,
+        public: Mapping[str, EncodedTable],
+        contents: str | None,
+        *,
+        opened: bool,
+        drawn: bool,
+    ) -> None:
+        """Record the inputs of the release, or check that they are still the same.
 
-        `drawn` says whether a draw of the release was paid for before.
+        Parameters
+        ----------
+        public
+            The encoded public tables; empty if there are none, or their encoding comes from private
+            data.
+        contents
+            A digest of the private records, if only they show that a table changed. It is private,
+            and is kept with a key.
+        opened
+            Whether the private table was opened; one that was not is neither known nor compared.
+        drawn
+            Whether a draw of the release was paid for before.
         """
 
     def finished(self) -> ReleaseRun | None:
@@ -196,21 +189,23 @@ class FilePlace(Place):
     `spec` and `domain`.
     """
 
-    name = "the folder of the draws"
-
     def __init__(
         self,
-        root: Path | UPath,
+        store: ReleaseFiles,
         release_id: ReleaseId,
         *,
-        run: Path | UPath,
+        root: UPath,
+        run: UPath,
+        run_files: ReleaseFiles | None = None,
         spec: ReleaseSpec | None = None,
         domain: Domain | None = None,
-        private: Path | UPath | None = None,
-        restricted: Path | UPath | None = None,
+        private: ReleaseFiles | None = None,
+        restricted: ReleaseFiles | None = None,
     ) -> None:
         super().__init__()
+        self.name = f"the store ({store.place})"
         self.root = root
+        self._store, self._run_files = store, run_files or store
         self._release_id = release_id
         self._run = run
         self._spec = spec
@@ -226,31 +221,16 @@ class FilePlace(Place):
         """The release."""
         return self._release_id
 
+    def modes(self) -> AbstractContextManager[None]:
+        """Make new files of a private store readable for their owner only."""
+        return self._store.modes()
+
     @property
     def _directory(self) -> DirectoryStore:
         return DirectoryStore(self.root / DRAWS)
 
-    def _write(self, path: Any, content: bytes) -> None:
-        """Write a file of the release, whole or not at all; make its folder if it is missing."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, content, mode=0o666)
-
-    def _write_private(self, path: Any, content: bytes) -> None:
-        """Write a file in a folder of `private` or `restricted`, for its owner alone."""
-        for folder in (path.parent.parent, path.parent):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_whole(path, content, mode=OWNER_ONLY)
-
-    def _source_secret(self, *, make: bool) -> bytes:
-        """Return the secret that binds sources, which may be made."""
-        return stored_secret(Path(str(_given(self._private))), make=make)
-
-    def _run_modes(self) -> AbstractContextManager[None]:
-        """Give new files of the run their modes."""
-        return self.modes()
-
     @property
-    def _description(self) -> Path | UPath:
+    def _description(self) -> UPath:
         return self.root / DESCRIPTION
 
     @property
@@ -266,7 +246,7 @@ class FilePlace(Place):
         folder, and resumes there. A removed folder does not count.
         """
         folder = self.root / DRAWS
-        begun = folder.is_dir() if isinstance(folder, Path) else self._description.exists()
+        begun = folder.is_dir() if self._store.is_local else self._description.exists()
         return bool(begun)
 
     @property
@@ -301,7 +281,7 @@ class FilePlace(Place):
         """Return the binding to a source by its identity; see `Place.binding`."""
         from jam_dagster.privacy.ledger.source_binding import SourceBinding
 
-        secret = self._source_secret(make=make)
+        secret = _given(self._private).secret(make=make)
         return SourceBinding.of(secret, identity, template=template, table=table)
 
     @property
@@ -322,92 +302,101 @@ class FilePlace(Place):
         return self._kept_row_secret() or new_secret()
 
     def _kept_row_secret(self) -> bytes | None:
-        path = self._row_secret_file
-        secret = path.read_bytes() if path.exists() else b""
+        secret = _given(self._restricted).read(self._row_secret_file) or b""
         # A damaged secret is not used: an empty one could be guessed.
-        return bytes(secret) if len(secret) == SECRET_BYTES else None
+        return secret if len(secret) == SECRET_BYTES else None
 
     @property
-    def _row_secret_file(self) -> Path | UPath:
+    def _row_secret_file(self) -> UPath:
         which = json.dumps([self._release_id.edition, self._release_id.partition])
         name = f"{hashlib.sha256(which.encode()).hexdigest()[:16]}.key"
-        return _given(self._restricted) / "row_limit" / name
+        return _given(self._restricted).path_of("row_limit", name)
 
-    def begin(self, data: Fingerprint, *, drawn: bool) -> None:
+    def begin(
+        self,
+        public: Mapping[str, EncodedTable],
+        contents: str | None,
+        *,
+        opened: bool,
+        drawn: bool,
+    ) -> None:
         """Record the inputs of the release, or check that they are still the same.
 
         With exact noise, digests of the inputs are kept in the private store: everybody who may
         write to the place could forge them there.
         """
-        known, drawn = self._exact and data.opened, drawn if self._exact else self.has_drawn
-        contents = self._keyed_contents(data) if known else None
-        if drawn:
-            self._check_unchanged(data, contents)
-        if known:
-            kept = {"contents": contents, "public": data.public_digest}
-            self._write_private(self._inputs_file, json.dumps(kept).encode())
-        spec = self._spec
-        if known and spec is not None and spec.privacy.protection.unit is not None:
-            # The release is claimed by this run, so no other run brings another secret meanwhile.
-            self._write_private(self._row_secret_file, self._row_secret)
-        described = json.dumps(self._described(data), indent=2) + "\n"
-        self._write(self._description, described.encode())
-        if self._exact:
-            with self.modes():
-                (self.root / DRAWS).mkdir(parents=True, exist_ok=True)
-
-    def _described(self, data: Fingerprint) -> dict[str, Any]:
-        spec, domain = self._spec, self._domain
+        spec, domain, private = self._spec, self._domain, self._private
         if spec is None:
             raise AssertionError("a step that only reads outcomes begins no release")
+        known, drawn = self._exact and opened, drawn if self._exact else self.has_drawn
+        if known and contents is not None:
+            secret = _given(private).secret()
+            contents = keyed_contents(secret, self._release_id.digest, contents)
         described: dict[str, Any] = {
             "noise": spec.privacy.noise,
             "key": asdict(self._release_id) if spec.exact else None,
             "specification": spec.specified(domain),
-            "public": data.public_digest,
+            "public": digest_of(public) if public else None,
         }
-        if data.restricted_domain is not None:
-            described["restricted_domain"] = _plain(data.restricted_domain)
-        return described
-
-    def _keyed_contents(self, data: Fingerprint) -> str | None:
-        if data.contents is None:
-            return None
-        return keyed_contents(
-            self._source_secret(make=True), self._release_id.digest, data.contents
-        )
+        if domain is not None and domain.restricted:
+            # The release's id covers any other.
+            described["restricted_domain"] = json.loads(json.dumps(domain.to_dict()))
+        content = (json.dumps(described, indent=2) + "\n").encode()
+        if drawn:
+            # A crash after the hash was kept leaves no description, or an older one.
+            same = self._store.has_written(self._description, content)
+            before = described if same else self._described_before()
+            self._check_unchanged(before, described, contents, opened=opened)
+        if known:
+            kept = {"contents": contents, "public": described["public"]}
+            _given(private).write(self._inputs_file, json.dumps(kept).encode())
+        if known and spec.privacy.protection.unit is not None:
+            # The release is claimed by this run, so no other run brings another secret meanwhile.
+            _given(self._restricted).write(self._row_secret_file, self._row_secret)
+        self._store.write(self._description, content)
+        if self._exact:
+            with self.modes():
+                (self.root / DRAWS).mkdir(parents=True, exist_ok=True)
 
     @property
-    def _inputs_file(self) -> Path | UPath:
-        return _given(self._private) / CONTENTS_FOLDER / f"{self._release_id.digest}.json"
+    def _inputs_file(self) -> UPath:
+        return _given(self._private).path_of(CONTENTS_FOLDER, f"{self._release_id.digest}.json")
 
     def _kept_inputs(self) -> dict[str, Any]:
         """Return the digests of private records and of public tables; empty if they are lost."""
-        path = self._inputs_file
-        return dict(json.loads(path.read_text())) if path.exists() else {}
+        kept = _given(self._private).read(self._inputs_file)
+        return {} if kept is None else dict(json.loads(kept))
 
     def check_public(self, digest: str | None) -> None:
         """Raise if the stored draws were made on another public table."""
         if self.has_drawn and self._described_before().get("public") != digest:
             raise self._changed(["public table"])
 
-    def _check_unchanged(self, data: Fingerprint, contents: str | None) -> None:
-        before, changed = self._described_before(), []
+    def _check_unchanged(
+        self,
+        before: Mapping[str, Any],
+        described: Mapping[str, Any],
+        contents: str | None,
+        *,
+        opened: bool,
+    ) -> None:
+        changed = []
         # A private store can be lost. The ledger compares the number of records.
         kept = {"contents": contents, "public": before.get("public"), **self._kept_inputs()}
-        if data.opened and kept["contents"] != contents:
+        if opened and kept["contents"] != contents:
             changed.append("private table")
-        if kept["public"] != data.public_digest:
+        if kept["public"] != described["public"]:
             changed.append("public table")
-        restricted = data.restricted_domain
-        if before.get("restricted_domain") != (restricted and _plain(restricted)):
+        if before.get("restricted_domain") != described.get("restricted_domain"):
             changed.append("domain")
         if changed:
             raise self._changed(changed)
 
     def _described_before(self) -> dict[str, Any]:
         try:
-            return dict(json.loads(self._description.read_text()))
+            return dict(json.loads(self._store.read(self._description) or b""))
+        except JamError:
+            raise
         except (OSError, ValueError, TypeError):
             raise InputError(
                 f"{self.name} holds draws, and {DESCRIPTION}, which says of what, cannot be read:"
@@ -431,7 +420,7 @@ class FilePlace(Place):
 
     def keep(self, run: ReleaseRun) -> None:
         """Keep the run, for a repeat of the release."""
-        with self._run_modes():
+        with self._run_files.modes():
             write_run(run, self._run)
 
     def keep_failure(self, attempt: str, text: str) -> None:
@@ -439,34 +428,23 @@ class FilePlace(Place):
         release_id = (
             asdict(self._release_id) if self._exact else {"release": self._release_id.release}
         )
-        folder = _given(self._restricted)
-        keep_failure(self._write_private, folder, failure_of(release_id), attempt, text)
+        keep_failure(_given(self._restricted), failure_of(release_id), attempt, text)
 
 
-def keep_failure(
-    write: Callable[[Any, bytes], None],
-    folder: Path | UPath,
-    header: bytes,
-    attempt: str,
-    text: str,
-) -> None:
+def keep_failure(files: ReleaseFiles, header: bytes, attempt: str, text: str) -> None:
     """Append the reason why an attempt to open private data failed to the attempt's file.
 
     The file begins with `header`; see `jam_dagster.privacy.private_store.failure_of`.
     """
-    path = folder / FAILURES / f"{attempt}.txt"
-    before = path.read_bytes() if path.exists() else header
-    write(path, before + text.encode("utf-8", "backslashreplace"))
+    path = files.path_of(FAILURES, f"{attempt}.txt")
+    before = files.read(path) or header
+    files.write(path, before + text.encode("utf-8", "backslashreplace"))
 
 
-def _given(folder: Path | UPath | None) -> Path | UPath:
-    if folder is None:
+def _given(files: ReleaseFiles | None) -> ReleaseFiles:
+    if files is None:
         raise AssertionError("a step that only reads outcomes has no secrets")
-    return folder
-
-
-def _plain(domain: Domain) -> Any:
-    return json.loads(json.dumps(domain.to_dict()))
+    return files
 
 
 class FolderPlace(FilePlace):
@@ -482,26 +460,20 @@ class FolderPlace(FilePlace):
         domain: Domain,
         release_id: ReleaseId,
         *,
-        ledger: Ledger | None,
-        private_store: Path | None = None,
+        private: ReleaseFiles | None,
         siblings: Path | None = None,
     ) -> None:
         self.folder = folder
         self._siblings = siblings
-        if private_store is None:
-            # Research has no private store, and asks for none.
-            private_store = (
-                folder.restricted
-                if ledger is None
-                else default_private_store(ledger.file, ledger.place)
-            )
         super().__init__(
-            folder.path,
+            folder.files,
             release_id,
-            run=folder.path,
+            root=folder.files.root,
+            run=folder.files.root,
             spec=spec,
             domain=domain,
-            private=private_store,
+            # Research has no private store, and asks for none.
+            private=private or folder.restricted,
             restricted=folder.restricted,
         )
         self.name = folder.name
@@ -555,7 +527,14 @@ class FolderPlace(FilePlace):
         there = self.folder.described()
         return there["noise"] == "exact" and bool(there["key"] == asdict(self._release_id))
 
-    def begin(self, data: Fingerprint, *, drawn: bool) -> None:
+    def begin(
+        self,
+        public: Mapping[str, EncodedTable],
+        contents: str | None,
+        *,
+        opened: bool,
+        drawn: bool,
+    ) -> None:
         """Claim the folder for this release, if its data are those of earlier draws.
 
         Only draws of this very release stay; other outputs are research, which must not be mistaken
@@ -568,6 +547,6 @@ class FolderPlace(FilePlace):
             folder.path.chmod(0o700)
         if not self._belongs:
             folder.discard()
-        super().begin(data, drawn=drawn)
+        super().begin(public, contents, opened=opened, drawn=drawn)
         if self._domain is not None:
-            self._domain.save(folder.domain)
+            folder.write_domain(self._domain)

@@ -20,9 +20,11 @@ from jam_dagster.evaluation.domain_fit import misfit_sentence, remedy_sentence
 from jam_dagster.models.graphical.sampling import sampling_distance
 from jam_dagster.privacy.ledger.identity import check_ledger
 from jam_dagster.privacy.ledger.release_id import command_line_run
+from jam_dagster.privacy.private_store import CONTENTS_FOLDER, default_private_store
 from jam_dagster.privacy.warnings import configuration_warnings
 from jam_dagster.release.documents import MadeRelease
 from jam_dagster.release.engine import Engine, Progress
+from jam_dagster.release.files import ReleaseFiles
 from jam_dagster.release.folder import ReleaseFolder
 from jam_dagster.release.funding import Funding, LedgerFunding, ResearchFunding
 from jam_dagster.release.options import check_may_leave, check_partition_named, release_spec
@@ -395,13 +397,13 @@ class _Steps:
             self._warn(made.run.transcript.records)
             domain = made.run.model.domain
             if domain.bought is not None:
-                domain.save(self.folder.domain)
+                self.folder.write_domain(domain)
                 self.progress.notify(made.bought)
             self.folder.write_table(made.table, domain, self.spec.dialect)
             self.folder.write_children(made.children, domain, self.spec.dialect)
             kept.append(made)
 
-        errors = engine.draw(public, keep, self.folder.parquet, stage)
+        errors = engine.draw(public, keep, self.folder.path / "synthetic.parquet", stage)
         self.folder.write_errors(errors)
         made = replace(kept[0], error=errors)
         run = made.run
@@ -457,14 +459,16 @@ class _Steps:
 
             ledger = Ledger(str(request.ledger))
             check_ledger(ledger, spec.ledger_id)
+        private = None
+        if ledger is not None:
+            from upath import UPath
+
+            store = request.private_store or default_private_store(ledger.file, ledger.place)
+            private = ReleaseFiles(UPath(store.absolute()), private=True)
+            kept = private.below(CONTENTS_FOLDER, release_id.digest)
+            self.folder = ReleaseFolder(request.out, kept)
         place = FolderPlace(
-            self.folder,
-            spec,
-            domain,
-            release_id,
-            ledger=ledger,
-            private_store=request.private_store,
-            siblings=request.siblings,
+            self.folder, spec, domain, release_id, private=private, siblings=request.siblings
         )
         place.check_free(None if public is None else digest_of(encoded_tables(public)))
         protection = spec.privacy.protection
@@ -516,7 +520,7 @@ class _Steps:
             domain=made.run.model.domain,
             not_releasable_because=["The noise is seeded, for research"] if research else [],
         )
-        self.folder.write_checks(page, found.to_json(), restricted=research)
+        self.folder.write_checks(page, found.to_json())
         return found.results
 
     def _report(
@@ -539,7 +543,7 @@ class _Steps:
 
     def _certify(self, engine: Engine, made: MadeRelease, errors: ReleaseErrors) -> bool:
         files = self.folder.released_files(
-            errors=errors, report=self.request.with_report, checks=self.request.with_checks
+            made, report=self.request.with_report, checks=self.request.with_checks
         )
         try:
             certificate = engine.certify(

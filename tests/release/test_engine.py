@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -74,22 +74,13 @@ def research(spec: ReleaseSpec) -> Engine:
     return Engine(spec, DOMAIN, place, funding)
 
 
-@dataclass
 class RememberingPlace(Place):
     """A place in memory that a ledger can be charged for: its files are the stored steps."""
-
-    begun: list[Any] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        super().__init__()
 
     def binding(
         self, identity: str, template: str, table: str, *, make: bool
     ) -> SourceBinding | None:
         return SourceBinding.of(b"secret", identity)
-
-    def begin(self, data: Any, *, drawn: bool) -> None:
-        self.begun.append(data)
 
 
 @dataclass(frozen=True)

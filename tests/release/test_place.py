@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from upath import UPath
 
 from jam_dagster.errors import InputError, SourceBindingError
 from jam_dagster.privacy import DirectoryStore, Ledger
 from jam_dagster.release.engine import Engine
+from jam_dagster.release.files import ReleaseFiles
 from jam_dagster.release.folder import ReleaseFolder
 from jam_dagster.release.funding import LedgerFunding
 from jam_dagster.release.place import FilePlace, FolderPlace, archive_name
@@ -29,14 +31,16 @@ def engine(home: Path, ledger: Ledger, **changes: Any) -> Engine:
     """Return the engine of a release whose runs lie in one folder, as an asset's do."""
     spec = specification(**{"noise": "exact", "epsilon": 0.3, **changes})
     release_id = spec.release_id(DOMAIN)
+    store, closed = UPath(home), ReleaseFiles(UPath(home / "closed"), private=True)
     place = FilePlace(
-        home / "archive" / archive_name(release_id),
+        ReleaseFiles(store, private=False, hashes_in=closed),
         release_id,
-        run=home / "asset.run",
+        root=store / "archive" / archive_name(release_id),
+        run=store / "asset.run",
         spec=spec,
         domain=DOMAIN,
-        private=home / "closed",
-        restricted=home / "closed",
+        private=closed,
+        restricted=closed,
     )
     protection = spec.privacy.protection
     funding = LedgerFunding(ledger, release_id, spec.shares, protection, place, "run 1")
@@ -107,6 +111,24 @@ def test_draws_on_other_data_are_refused_before_any_charge(
     assert {path.stat().st_mode & 0o777 for path in kept} == {0o600}
 
 
+@pytest.mark.parametrize("left", ["nothing", "another one"])
+def test_a_description_that_the_private_store_knows_is_written_again(
+    tmp_path: Path, ledger: Ledger, left: str
+) -> None:
+    """A crash leaves the hash without it; somebody else could say that other data were drawn on."""
+    drawn(engine(tmp_path, ledger))
+    (description,) = tmp_path.rglob("release.json")
+    before = description.read_bytes()
+    description.unlink()
+    if left == "another one":
+        description.write_bytes(before.replace(b'"public": "', b'"public": "0'))
+        other = table(51, 2)
+        with pytest.raises(InputError, match="is not what was written there"):
+            drawn(engine(tmp_path, ledger, public=FrameSource(other, "survey")))
+    assert drawn(engine(tmp_path, ledger))[1]
+    assert description.read_bytes() == before
+
+
 def test_a_run_is_written_where_it_does_not_lie_yet(tmp_path: Path, ledger: Ledger) -> None:
     run, _ = drawn(engine(tmp_path, ledger))
     folder, marker = tmp_path / "asset.run", tmp_path / "asset.run" / RUN_FILE
@@ -170,8 +192,6 @@ def test_a_folder_that_another_run_begins_meanwhile_is_of_a_release(
         specification(noise="numpy"),
         DOMAIN,
         specification(noise="numpy").release_id(DOMAIN),
-        ledger=None,
-        private_store=None,
-        siblings=None,
+        private=None,
     )
     place.check_free(None)

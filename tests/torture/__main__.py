@@ -34,6 +34,7 @@ def main() -> None:
     parser.add_argument("--postgresql", type=int, default=0, help="kills over PostgreSQL")
     parser.add_argument("--dagster", type=int, default=0, help="kills of Dagster's step")
     parser.add_argument("--steps", type=int, default=0, help="kills of steps in own processes")
+    parser.add_argument("--files", type=int, default=0, help="kills between two files of a step")
     parser.add_argument("--faults", action="store_true", help="plant faults, say what is noticed")
     parser.add_argument("--cases", action="store_true", help="lose single draws, say what failed")
     parser.add_argument("--seed", type=int, default=0, help="of the points and times")
@@ -48,16 +49,11 @@ def main() -> None:
         if given.sqlite:
             total += torture("SQLite", released(), home / "sqlite", given.sqlite, given.seed)
         if given.dagster:
-            # Dagster, and what its steps import, take seconds: here once, not in each run.
-            from tests.torture.pipeline_victim import PipelineRelease, TwoTables
-
-            for name in ("altair", "great_expectations", "vl_convert"):
-                import_module(name)
-            made: dict[str, Made] = {
-                "one table": lambda place: PipelineRelease(home=place),
-                "two tables": lambda place: TwoTables(home=place),
-            }
-            total += torture("Dagster", made, home / "dagster", given.dagster, given.seed)
+            total += torture("Dagster", stepped(), home / "dagster", given.dagster, given.seed)
+        if given.files:
+            both = {"folder": released()["release"], "stores": stepped()["one table"]}
+            kills = given.files
+            total += torture("Files", both, home / "files", kills, given.seed, between_files=True)
         if given.steps:
             from tests.torture.step_victim import torture_steps
 
@@ -77,6 +73,19 @@ def released(url: Callable[[], str | None] = lambda: None) -> dict[str, Made]:
         "release": lambda place: ExactRelease(home=place, ledger_url=exact),
         "bought": lambda place: BoughtRelease(home=place, ledger_url=bought),
         "research": lambda place: SeededRelease(home=place, ledger_url=seeded),
+    }
+
+
+def stepped() -> dict[str, Made]:
+    """The kinds of releases that Dagster makes."""
+    # Dagster, and what its steps import, take seconds: here once, not in each run.
+    from tests.torture.pipeline_victim import PipelineRelease, TwoTables
+
+    for name in ("altair", "great_expectations", "vl_convert"):
+        import_module(name)
+    return {
+        "one table": lambda place: PipelineRelease(home=place),
+        "two tables": lambda place: TwoTables(home=place),
     }
 
 
@@ -114,12 +123,20 @@ def try_cases(home: Path) -> None:
     print(json.dumps(failures))
 
 
-def torture(name: str, kinds: dict[str, Made], home: Path, kills: int, seed: int) -> Tormented:
+def torture(
+    name: str,
+    kinds: dict[str, Made],
+    home: Path,
+    kills: int,
+    seed: int,
+    *,
+    between_files: bool = False,
+) -> Tormented:
     """Share the kills among the kinds of victims, and print a line about them all."""
     total, started = Tormented(), time.monotonic()
     for number, (kind, made) in enumerate(kinds.items()):
         share = (kills + number) // len(kinds)
-        total += Campaign(made, home / kind, seed).torment(share)
+        total += Campaign(made, home / kind, seed, between_files=between_files).torment(share)
     print(f"{name}: {total.line()}, {time.monotonic() - started:.0f} s", flush=True)
     return total
 

@@ -70,9 +70,12 @@ class Campaign:
         Where the victims live.
     seed
         Of the points and times.
+    between_files
+        Whether runs die only when one file of a step is whole, and the next is not there.
     """
 
-    def __init__(self, make: Maker, home: Path, seed: int) -> None:
+    def __init__(self, make: Maker, home: Path, seed: int, *, between_files: bool = False) -> None:
+        self._between_files = between_files
         self._make = make
         self._home = home
         self._rng = np.random.default_rng(seed)
@@ -109,7 +112,7 @@ class Campaign:
     def _attack(self, victim: Victim, attempt: int) -> tuple[str, Ended]:
         self.tormented.runs += 1
         # A run that resumes reaches less: its stored draws take no time, and no points.
-        if self._rng.random() < 0.25:
+        if not self._between_files and self._rng.random() < 0.25:
             seconds = float(self._rng.uniform(0, 1.1 * self._seconds)) / (1 + attempt)
             return FROM_OUTSIDE, execute(victim, after_seconds=seconds)
         if not self._unvisited:
@@ -125,7 +128,9 @@ class Campaign:
 
     def _shuffled(self) -> list[str]:
         """All points that a whole run reaches: each is visited before any is again."""
-        points = sorted(self._reached)
+        points = sorted(
+            one for one in self._reached if one.endswith("renamed") or not self._between_files
+        )
         self._rng.shuffle(points)
         return points
 

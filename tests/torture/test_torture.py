@@ -67,6 +67,7 @@ def test_a_lost_draw(name: str, failures: dict[str, str]) -> None:
         ("SQLite", 8),
         pytest.param("PostgreSQL", 8, marks=pytest.mark.gate),
         pytest.param("Dagster", 2, marks=pytest.mark.gate),
+        pytest.param("Files", 20, marks=pytest.mark.gate),
     ],
 )
 def test_kills_leave_the_ledger_above_the_truth(backend: str, kills: int) -> None:

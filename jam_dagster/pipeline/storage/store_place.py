@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
 from jam_dagster.common.json_text import parse_json
 from jam_dagster.pipeline.storage.formats import CODES
-from jam_dagster.privacy.private_store import BINDING_FILE, failure_of
+from jam_dagster.privacy.private_store import failure_of
 from jam_dagster.release.place import (
     DRAWS,
     FilePlace,
-    Fingerprint,
     Place,
     StoredDraws,
     archive_name,
@@ -51,58 +49,43 @@ class StorePlace(FilePlace):
         before: str | None = None,
     ) -> None:
         root = store.plain(store.path_of(release_id.release, "archive", archive_name(release_id)))
-        self._store, self._run_files, self._private_files = store, run_files or store, private
         self._public: UPath = CODES.path(root / "public")
         self._before, self._before_file = before, root / "before.json"
         super().__init__(
-            root,
+            store,
             release_id,
+            root=root,
             run=run,
+            run_files=run_files,
             spec=spec,
             domain=domain,
-            private=None if private is None else private.root,
-            restricted=None if private is None else private.path_of(release_id.release),
+            private=private,
+            restricted=None if private is None else private.below(release_id.release),
         )
-        self.name = f"the store ({store.place})"
         self._stores = stores
-
-    def _write(self, path: UPath, content: bytes) -> None:
-        self._store.write(path, content)
-
-    def _write_private(self, path: UPath, content: bytes) -> None:
-        self._closed.write(path, content)
-
-    def _source_secret(self, *, make: bool) -> bytes:
-        return self._closed.secret(BINDING_FILE)
-
-    def _run_modes(self) -> AbstractContextManager[None]:
-        return self._run_files.modes()
-
-    def modes(self) -> AbstractContextManager[None]:
-        """Make new files of a private store readable for their owner only."""
-        return self._store.modes()
-
-    @property
-    def _closed(self) -> ReleaseFiles:
-        if self._private_files is None:
-            raise AssertionError("a step that only reads outcomes has no secrets")
-        return self._private_files
 
     def stored(self) -> Iterator[StoredDraws]:
         """Yield the draws of every release that is stored here; see `Place.stored`."""
         for store in self._stores:
             yield from stored_draws(store)
 
-    def begin(self, data: Fingerprint, *, drawn: bool) -> None:
+    def begin(
+        self,
+        public: Mapping[str, EncodedTable],
+        contents: str | None,
+        *,
+        opened: bool,
+        drawn: bool,
+    ) -> None:
         """Note what data the release draws on; keep the public table, where that may change.
 
         The release before may be rerun, so the table need not stay as it is by itself.
         """
-        super().begin(data, drawn=drawn)
-        if not drawn and self._spec is not None and self._spec.previous is not None and data.public:
+        super().begin(public, contents, opened=opened, drawn=drawn)
+        if not drawn and self._spec is not None and self._spec.previous is not None and public:
             with self.modes():
-                CODES.write(data.public[""], self._public)
-            self._write(self._before_file, json.dumps({"partition": self._before}).encode())
+                CODES.write(public[""], self._public)
+            self._store.write(self._before_file, json.dumps({"partition": self._before}).encode())
 
     @property
     def keeps_public(self) -> bool:
@@ -114,9 +97,10 @@ class StorePlace(FilePlace):
 
         It is the configured one if none is noted here; None: the given table.
         """
-        if not self._before_file.exists():
+        kept = self._store.read(self._before_file)
+        if kept is None:
             return configured
-        noted: str | None = parse_json(self._before_file.read_text())["partition"]
+        noted: str | None = parse_json(kept)["partition"]
         return noted
 
     def public(self) -> EncodedTable | None:
@@ -127,7 +111,7 @@ class StorePlace(FilePlace):
 def research_place(private: ReleaseFiles, spec: ReleaseSpec) -> Place:
     """Return the place of research: draws in memory, causes of failures in the private store."""
     header = failure_of({"release": spec.release})
-    return Place(partial(keep_failure, private.write, private.path_of(spec.release), header))
+    return Place(partial(keep_failure, private.below(spec.release), header))
 
 
 def stored_draws(store: ReleaseFiles) -> Iterator[StoredDraws]:

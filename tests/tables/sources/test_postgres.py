@@ -490,7 +490,7 @@ def test_a_release_goes_on_with_the_table_that_it_drew_on(
 
 
 def test_a_release_whose_table_nobody_knows_any_more_draws_no_further(begun: SqlSource) -> None:
-    (digest,) = Path("a.db-private/contents").iterdir()
+    (digest,) = Path("a.db-private/contents").glob("*.json")
     kept = digest.read_bytes()
     digest.unlink()
     with pytest.raises(InputError, match=r"keyed digest of the table .* draws left to make"):
