@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from jam_dagster.privacy.accounting import describe_factor
+
 _POWERS = (1.0, 1.1, 1.5, 2.0)
 _LARGE_EPSILON = 20.0
 
@@ -30,8 +32,8 @@ def configuration_warnings(epsilon: float, delta: float, records: int) -> tuple[
         )
     if epsilon > _LARGE_EPSILON:
         found.append(
-            f"epsilon = {epsilon:g} is large: two tables that differ in one person may differ "
-            f"{math.exp(min(epsilon, 700.0)):.1g} times in how likely they make an outcome."
+            f"epsilon = {epsilon:g} is large: with one of two tables that differ in one person, an "
+            f"outcome may be {describe_factor(epsilon)}."
         )
     return tuple(found)
 
