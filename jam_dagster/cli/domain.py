@@ -114,7 +114,7 @@ def draft(
     from jam_dagster.tables.drafting.person_keys import unit_remark
     from jam_dagster.tables.sources.csv import unnamed_columns
     from jam_dagster.tables.sources.public import draft_with_children
-    from jam_dagster.tables.sources.sniffing import drafted_source
+    from jam_dagster.tables.sources.sniffing import drafted_source, marks_remark
 
     if private is not None and not research:
         raise InputError(
@@ -164,6 +164,7 @@ def draft(
         draft.headline,
         found,
         unnamed_columns(public_source),
+        marks_remark(public_source),
         draft.remark,
         draft.hint,
         wide_attributes(domain),

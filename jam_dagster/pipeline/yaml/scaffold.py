@@ -33,7 +33,7 @@ from jam_dagster.tables.sources.base import COMPOSED, SOURCES, config_from_text
 from jam_dagster.tables.sources.csv import CsvSource, unnamed_columns
 from jam_dagster.tables.sources.public import draft_with_children
 from jam_dagster.tables.sources.shifted import ShiftedSource, shift_to, within_period
-from jam_dagster.tables.sources.sniffing import SNIFFED, drafted_source
+from jam_dagster.tables.sources.sniffing import SNIFFED, drafted_source, marks_remark
 from jam_dagster.tables.sources.with_children import WithChildren
 
 if TYPE_CHECKING:
@@ -281,7 +281,12 @@ class _Pair:
                     f" dialect: {_shown(private)}."
                 )
         tables = {"private": private, "public": _from(public, folder, root)}
-        return tables, [self.found, remark, unnamed_columns(self.source)]
+        return tables, [
+            self.found,
+            remark,
+            unnamed_columns(self.source),
+            marks_remark(self.source),
+        ]
 
 
 def _children(params: ReleaseParams, folder: Path, root: Path | None) -> tuple[Link, _Pair]:
@@ -360,7 +365,9 @@ def _all_or_nothing(request: ScaffoldRequest[Any]) -> Iterator[None]:
         if not request.append and folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()
         if isinstance(error, JamError):
-            raise click.ClickException(f"{error} Nothing was written.") from None
+            raise click.ClickException(
+                f"{str(error).removesuffix('.')}. Nothing was written."
+            ) from None
         raise
 
 

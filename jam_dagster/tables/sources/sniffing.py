@@ -17,7 +17,7 @@ from pathlib import Path
 from jam_dagster.tables.domain.columns import alike_columns
 from jam_dagster.tables.domain.values import exact_number
 from jam_dagster.tables.sources.base import config_from_text, source_from_config, whole
-from jam_dagster.tables.sources.csv import CsvSource
+from jam_dagster.tables.sources.csv import MISSING, CsvSource
 from jam_dagster.tables.sources.csv_records import BLOCK_BYTES
 from jam_dagster.tables.sources.identity import opened
 from jam_dagster.tables.sources.reading import open_handle, reading
@@ -116,6 +116,36 @@ def dialect_remark(private: Source, public: Source) -> str:
     return (
         f"The public CSV file is read with {words}, and the private one with commas, points and"
         f" UTF-8. If both are written alike, the private one is {config}."
+    )
+
+
+def marks_remark(source: Source) -> str:
+    """Return which words of a public CSV file are read as missing in columns of texts, or "".
+
+    They may be values, such as ``NA`` for Namibia. The first lines are looked at, and nothing is
+    said where somebody states the marks.
+    """
+    if not isinstance(source, CsvSource) or source.missing != MISSING or len(source.separator) > 1:
+        return ""
+    path = opened(source.path)
+    lines = reading(source.describe(), False, lambda: _sample(path, source.encoding))
+    header, *rows = _rows(lines, source.separator) or [[]]
+    marks, found = {*MISSING} - {""}, []
+    for name, column in zip(header, zip(*rows, strict=False), strict=False):
+        words = [cell for cell in column if cell in marks]
+        rest = {cell for cell in column if cell not in source.missing}
+        # A number or a date is no value among words.
+        if not words or not rest or any(cell.lstrip("-")[:1].isdigit() for cell in rest):
+            continue
+        shown = " and ".join(sorted({*words}))
+        found.append(f"{name!r} ({len(words) / len(column):.0%}, written {shown})")
+    if not found:
+        return ""
+    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    config = json.dumps(replace(source, missing=("",)).to_dict())
+    return (
+        f"Cells of {source.describe()} are read as missing in {', '.join(found[:_NAMED])}{more}: to"
+        f" keep them as values, give {config}, and `missing` of the private table too."
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from jam_dagster.tables.sources.sniffing import (
     dialect_remark,
     drafted_source,
     header_fault,
+    marks_remark,
     sniffed,
 )
 
@@ -47,6 +49,18 @@ def test_dialects(tmp_path: Path, content: bytes, expected: dict[str, str]) -> N
     assert bool(said) == bool(expected)
     for name, value in expected.items():
         assert f"{name} {value!r}" in said
+
+
+def test_words_that_are_read_as_missing_are_said(tmp_path: Path) -> None:
+    path = tmp_path / "survey.csv"
+    path.write_text("land;born;fee;none\nNA;NA;NA;NA\nDE;1990-01-01;-5;NA\n?;NA;2;NA\nZA;;;\n")
+    config = {"csv": str(path), "separator": ";", "missing": [""]}
+    assert marks_remark(CsvSource(str(path), separator=";")) == (
+        f"Cells of CSV file {path} are read as missing in 'land' (50%, written ? and NA): to keep"
+        f" them as values, give {json.dumps(config)}, and `missing` of the private table too."
+    )
+    assert marks_remark(CsvSource(str(path), separator=";", missing=("", "NA"))) == ""
+    assert marks_remark(ParquetSource("survey.parquet")) == ""
 
 
 def test_an_encoding_is_found_wherever_its_first_letter_is(tmp_path: Path) -> None:
