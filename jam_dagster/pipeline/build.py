@@ -27,6 +27,8 @@ from jam_dagster.pipeline.graph import LEDGER, Execute, ReleaseGraph, Translate,
 from jam_dagster.pipeline.launch import MAX_RETRIES_TAG, NO_CONFIG, RELEASE_TAG
 from jam_dagster.pipeline.partitions import build_release_schedule
 from jam_dagster.release.spec import ReleaseSpec
+from jam_dagster.tables.sources.base import whole
+from jam_dagster.tables.sources.parquet import ParquetSource
 from jam_dagster.tables.sources.sniffing import dialect_remark, header_fault
 
 if TYPE_CHECKING:
@@ -132,6 +134,13 @@ def _warn_of_tables(spec: ReleaseSpec) -> None:
                 f"Release {spec.release}: {public.describe()}, its public table, {fault}. Its runs"
                 " will fail until it is corrected."
             )
+        held = whole(public)
+        if plain and not plain.children and isinstance(held, ParquetSource):
+            fault = held.public_fault(plain) if Path(held.path).exists() else ""
+            if fault:
+                log.warning(
+                    f"Release {spec.release}: {fault}. Its runs will fail until that is corrected."
+                )
     parts = ((name, one) for name, table in spec.public_tables.items() for one in table.parts)
     for name, source in parts:
         path = getattr(source, "path", "")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import pandas as pd
 import pytest
 import yaml
 from dagster.components.testing import create_defs_folder_sandbox
@@ -261,20 +262,22 @@ def test_definitions_warn_of_a_public_header_and_of_dialects(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """No private file is looked at: there is none."""
-    public = tmp_path / "survey.csv"
-    public.write_text(";".join(DOMAIN.names[1:]) + "\n")
-    spec = release_spec(
-        private=str(tmp_path / "people.csv"),
-        public={"csv": str(public), "separator": ";"},
-        domain=DOMAIN,
-        release="people",
-        dataset="people",
-        epsilon=1.0,
-    )
-
-    release_definitions(spec)
+    csv, parquet = tmp_path / "survey.csv", tmp_path / "survey.parquet"
+    csv.write_text(";".join(DOMAIN.names[1:]) + "\n")
+    pd.DataFrame({DOMAIN.names[0]: ["x"]}).to_parquet(parquet)
+    for public in ({"csv": str(csv), "separator": ";"}, {"parquet": str(parquet)}):
+        spec = release_spec(
+            private=str(tmp_path / "people.csv"),
+            public=public,
+            domain=DOMAIN,
+            release="people",
+            dataset="people",
+            epsilon=1.0,
+        )
+        release_definitions(spec)
 
     said = "\n".join(one.getMessage() for one in caplog.records)
+    assert f"the public table has no column {DOMAIN.names[1]!r}" in said
     assert f"its public table, has no column {DOMAIN.names[0]!r}" in said
     assert "The public CSV file is read with separator ';'" in said
 

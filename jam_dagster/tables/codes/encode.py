@@ -114,8 +114,8 @@ def each_encoded(
         raise InputError(_NO_ROWS)
 
 
-def check_schema(schema: pa.Schema, domain: Domain) -> dict[str, str]:
-    """Return the columns of a private table that look like attributes, by these names.
+def check_schema(schema: pa.Schema, domain: Domain, *, private: bool = True) -> dict[str, str]:
+    """Return the columns of a table that look like attributes, by these names.
 
     Raises
     ------
@@ -125,20 +125,26 @@ def check_schema(schema: pa.Schema, domain: Domain) -> dict[str, str]:
     """
     import pyarrow as pa
 
-    with redacted("checking the columns of the private table"):
+    with redacted("checking the columns of a table"):
         names = alike_columns(schema.names, domain.names)
         held = {names.get(one.name, one.name): one for one in domain.attributes}
         fields = [one for one in schema if one.name in held]
         if len(fields) >= len(held):
             for field in fields:
-                _check_cells(field.type, held[field.name])
+                attribute = held[field.name]
+                # Cells of a public table that are of no value's type may become `other`.
+                if private or attribute.other_code is None:
+                    _check_cells(field.type, attribute, "private" if private else "public")
+        if not private:
+            # An error names all of them, whatever their types are.
+            fields = [one if one.name in held else one.with_type(pa.null()) for one in schema]
         # Metadata of pandas may state other types than cells have.
         empty = no_rows_of(pa.schema(fields).empty_table())
-        _columns(empty, domain, names, private=True)
+        _columns(empty, domain, names, private=private)
     return names
 
 
-def _check_cells(kind: pa.DataType, attribute: Attribute) -> None:
+def _check_cells(kind: pa.DataType, attribute: Attribute, called: str) -> None:
     """Raise DomainError if the cells of a type of Arrow are bytes or hold several values."""
     import pyarrow as pa
 
@@ -151,7 +157,7 @@ def _check_cells(kind: pa.DataType, attribute: Attribute) -> None:
     else:
         return
     raise DomainError(
-        f"the private table's column for attribute {attribute.name!r} is of the type"
+        f"the {called} table's column for attribute {attribute.name!r} is of the type"
         f" {str(kind).partition('<')[0]}, {fault}, or leave it out of the domain"
     )
 

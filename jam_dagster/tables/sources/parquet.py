@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -13,7 +14,7 @@ import numpy.typing as npt
 
 from jam_dagster.common.deferred import pd
 from jam_dagster.common.redaction import redacted
-from jam_dagster.errors import SourceError
+from jam_dagster.errors import DomainError, SourceError
 from jam_dagster.tables.codes.block_counts import can_be_kept
 from jam_dagster.tables.codes.encode import check_schema, each_encoded
 from jam_dagster.tables.codes.marginals import Counts, MarginalCounter
@@ -126,6 +127,20 @@ class ParquetSource(Source):
         if unit is not None:
             unit.count([pd.DataFrame(columns=schema.names)])
         check_schema(schema, domain)
+
+    def public_fault(self, domain: Domain) -> str:
+        """Return why the names or types of a public table do not fit a domain, or "".
+
+        No row is read, and nothing of a table that is not there or cannot be read.
+        """
+        with suppress(SourceError):
+            schema = reading(self.describe(), False, lambda: _dataset(opened(self.path)).schema)
+            try:
+                if not {*domain.names} & numbered_index(schema):
+                    check_schema(schema, domain, private=False)
+            except DomainError as fault:
+                return str(fault)
+        return ""
 
     def rows(self) -> int:
         """Return the number of rows of a private table, from the files' footers."""

@@ -377,3 +377,20 @@ def test_files_of_several_types_are_refused_before_a_value_is_read(tmp_path):
     with pytest.raises(SourceError, match="of one name and of several types") as caught:
         ParquetSource(str(tmp_path)).counted(AB, None, None)
     assert "73194" not in str(caught.value)
+
+
+def test_the_schema_of_a_public_table_is_compared_without_a_row(tmp_path):
+    sex = {"values": ["f", "m"], "nullable": True, "unreadable": "missing"}
+    domain = Domain.from_dict({"attributes": {"sex": sex}})
+    source = ParquetSource(str(tmp_path / "t.parquet"))
+    assert source.public_fault(domain) == ""
+    for cells, said in (
+        (["f"], ""),
+        ([True], "lists no value that a column of dtype bool can hold"),
+        ([["f"]], "the public table's column for attribute 'sex' is of the type list"),
+    ):
+        pq.write_table(pa.table({"Sex ": cells}), source.path)
+        assert said in source.public_fault(domain)
+        assert bool(source.public_fault(domain)) == bool(said)
+    pq.write_table(pa.table({"age": [1]}), source.path)
+    assert "the public table has no column 'sex' (it has age)" in source.public_fault(domain)
