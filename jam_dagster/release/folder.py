@@ -6,7 +6,6 @@ import json
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from jam_dagster.certificates import released_files, render_certificate, table_c
 from jam_dagster.common.files import check_folder, check_plain, read_plain
 from jam_dagster.errors import InputError
 from jam_dagster.release.files import ReleaseFiles
+from jam_dagster.release.run import errors_json
 from jam_dagster.tables.domain.domain_file import domain_yaml
 from jam_dagster.tables.sources.table_file import TableFile
 
@@ -164,27 +164,9 @@ class ReleaseFolder:
         return next((name for name in self.OUTPUTS if (self.path / name).exists()), None)
 
     def write_errors(self, errors: WorkloadErrors) -> None:
-        """Write the workload errors, if they were measured.
-
-        The file also has the mode, the standard deviation of the noise in each mean, and the
-        charge: without its noise, a noisy mean would be mistaken for the truth.
-        """
-        if errors.synthetic is None:
-            return
-        described: dict[str, Any] = {
-            "mode": errors.mode,
-            "sigma": errors.sigma,
-            "rho": errors.rho,
-            "sample_equivalent": errors.sample_equivalent,
-            "equivalent_within": errors.equivalent_within,
-        }
-        if errors.left_out:
-            described["left_out"] = errors.left_out
-        if errors.restricted:
-            described["utility"] = [asdict(one) for one in errors.utility]
-            described["regressions"] = [asdict(one) for one in errors.regressions]
-        text = json.dumps({**described, **errors.to_dict()}, indent=2) + "\n"
-        self._write("errors.json", text.encode(), restricted=errors.restricted)
+        """Write the workload errors, if they were measured."""
+        if errors.synthetic is not None:
+            self._write("errors.json", errors_json(errors), restricted=errors.restricted)
 
     def write_checks(self, page: str, validations: str) -> None:
         """Write the page of the checks, and Great Expectations' results in JSON."""

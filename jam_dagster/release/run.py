@@ -16,9 +16,10 @@ from jam_dagster.certificates.table import run_digest
 from jam_dagster.common.files import read_plain, write_whole
 from jam_dagster.common.json_text import parse_json
 from jam_dagster.errors import InputError
-from jam_dagster.evaluation import WorkloadErrors
+from jam_dagster.evaluation import TableErrors, WorkloadErrors
+from jam_dagster.evaluation.utility import Regression, TargetUtility
 from jam_dagster.mechanisms import MechanismResult, Transcript, load_model
-from jam_dagster.privacy import ReleaseId
+from jam_dagster.privacy import NoiseCall, ReleaseId
 
 if TYPE_CHECKING:
     from upath import UPath
@@ -200,3 +201,55 @@ class ReleaseErrors(WorkloadErrors):
     """Workload errors, with the digest of the run that made the evaluated table."""
 
     run: str = ""
+
+
+_TABLES = ("synthetic", "public", "independent", "prior", "uniform", "bought")
+
+
+def errors_json(errors: WorkloadErrors) -> bytes:
+    """Return the file of workload errors; `read_errors` reads it.
+
+    It also has the mode, the standard deviation of the noise in each mean, and the charge: without
+    its noise, a noisy mean would be mistaken for the truth.
+    """
+    content: dict[str, Any] = {
+        "mode": errors.mode,
+        "sigma": errors.sigma,
+        "rho": errors.rho,
+        "call": errors.call and errors.call.to_dict(),
+        "sample_equivalent": errors.sample_equivalent,
+        "equivalent_within": errors.equivalent_within,
+    }
+    if errors.left_out:
+        content["left_out"] = errors.left_out
+    if isinstance(errors, ReleaseErrors):
+        content["run"] = errors.run
+    if errors.restricted:
+        content["utility"] = [asdict(one) for one in errors.utility]
+        content["regressions"] = [asdict(one) for one in errors.regressions]
+    content |= errors.to_dict()
+    for name in _TABLES:
+        table: TableErrors | None = getattr(errors, name)
+        if table is not None and table.per_marginal is not None:
+            listed = [[list(clique), error] for clique, error in table.per_marginal.items()]
+            content[name]["per_marginal"] = listed
+    return (json.dumps(content, indent=2) + "\n").encode()
+
+
+def read_errors(text: str | bytes) -> WorkloadErrors:
+    """Return the workload errors of a file."""
+    content = parse_json(text)
+    for name in _TABLES:
+        if (told := content.get(name)) is not None:
+            listed, scores = told.pop("per_marginal", None), told.pop("scores", {})
+            content[name] = TableErrors(
+                **{"maximum": told.pop("max"), **told},
+                per_marginal=listed and {tuple(clique): one for clique, one in listed},
+                scores={target: tuple(one) for target, one in scores.items()},
+            )
+    content["call"] = content["call"] and NoiseCall(**content["call"])
+    content["equivalent_within"] = tuple(content["equivalent_within"] or ()) or None
+    content["left_out"] = tuple(content.get("left_out", ()))
+    for name, kind in (("utility", TargetUtility), ("regressions", Regression)):
+        content[name] = tuple(kind.from_dict(one) for one in content.get(name, ()))
+    return ReleaseErrors(**content) if "run" in content else WorkloadErrors(**content)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from jam_dagster.certificates import Certificate, render_certificate
@@ -15,13 +15,12 @@ from jam_dagster.common.deferred import pd
 from jam_dagster.common.files import copy_whole, write_whole
 from jam_dagster.common.json_text import parse_json
 from jam_dagster.common.yaml_text import parse_yaml, write_yaml
-from jam_dagster.evaluation import TableErrors, WorkloadErrors
-from jam_dagster.evaluation.utility import Regression, TargetUtility
-from jam_dagster.privacy import NoiseCall
+from jam_dagster.evaluation import WorkloadErrors
 from jam_dagster.release.run import (
     RUN_FILE,
-    ReleaseErrors,
     ReleaseRun,
+    errors_json,
+    read_errors,
     read_run,
     write_run,
 )
@@ -150,51 +149,13 @@ DOMAIN = Format(
 RUN = Format("runs of a mechanism", ReleaseRun, ".run", write_run, read_run, RUN_FILE)
 """The result of a mechanism: a folder with the model, the transcript and the release."""
 
-_ERRORS_OF = ("synthetic", "public", "prior", "independent", "uniform")
-
-
-def _write_errors(value: WorkloadErrors, path: UPath) -> None:
-    """Write errors, marginal by marginal where they are known."""
-    content: dict[str, Any] = {"mode": value.mode, "sigma": value.sigma, "rho": value.rho}
-    content["call"] = value.call and value.call.to_dict()
-    content["sample_equivalent"] = value.sample_equivalent
-    content["equivalent_within"] = value.equivalent_within
-    for table in _ERRORS_OF:
-        error: TableErrors | None = getattr(value, table)
-        content[table] = error and {
-            **{name: one for name, one in asdict(error).items() if one not in (None, {})},
-            "per_marginal": error.per_marginal
-            and [[list(clique), one] for clique, one in error.per_marginal.items()],
-        }
-    if value.restricted:
-        content["utility"] = [asdict(one) for one in value.utility]
-        content["regressions"] = [asdict(one) for one in value.regressions]
-    if value.left_out:
-        content["left_out"] = value.left_out
-    if isinstance(value, ReleaseErrors):
-        content["run"] = value.run
-    write_whole(path, json.dumps(content, indent=1).encode())
-
-
-def _read_errors(path: UPath) -> WorkloadErrors:
-    content = parse_json(path.read_text())
-    for table in _ERRORS_OF:
-        if content.get(table) is not None:
-            listed = content[table].pop("per_marginal")
-            per_marginal = listed and {tuple(clique): one for clique, one in listed}
-            scores = content[table].pop("scores", {})
-            cells = {target: tuple(one) for target, one in scores.items()}
-            known = content[table] | {"per_marginal": per_marginal, "scores": cells}
-            content[table] = TableErrors(**known)
-    content["call"] = content["call"] and NoiseCall(**content["call"])
-    content["equivalent_within"] = tuple(content.get("equivalent_within") or ()) or None
-    content["left_out"] = tuple(content.get("left_out", ()))
-    for name, kind in (("utility", TargetUtility), ("regressions", Regression)):
-        content[name] = tuple(kind.from_dict(one) for one in content.get(name, ()))
-    return ReleaseErrors(**content) if "run" in content else WorkloadErrors(**content)
-
-
-ERRORS = Format("workload errors", WorkloadErrors, ".json", _write_errors, _read_errors)
+ERRORS = Format(
+    "workload errors",
+    WorkloadErrors,
+    ".json",
+    lambda value, path: write_whole(path, errors_json(value)),
+    lambda path: read_errors(path.read_bytes()),
+)
 """Workload errors: JSON."""
 
 PAGE = Format(

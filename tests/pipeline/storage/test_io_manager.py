@@ -194,6 +194,8 @@ TEXTS = ("01008", "08", "1e5", "12e03", "1E400", "-09", "no", "12:30", "0x1f", "
             TableErrors(0.1),
             TableErrors(-0.02),
             sigma=0.05,
+            uniform=TableErrors(0.4),
+            bought=TableErrors(0.3),
             sample_equivalent=7,
             equivalent_within=(6, 9),
         ),
