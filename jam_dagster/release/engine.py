@@ -6,6 +6,7 @@ each draw is charged before it is made, and a stored draw is never repeated.
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
@@ -74,6 +75,8 @@ class Progress:
     ----------
     on_stage
         Receives the name of each stage when it begins.
+    seconds
+        Wall-clock time of each stage, by its name.
     on_start
         Receives the mechanism with its settings, in a line, and the expected number of rounds,
         None if it is unknown, before the first one.
@@ -90,6 +93,15 @@ class Progress:
     on_round: Callable[[Round], None] = lambda outcome: None
     on_rows: Callable[[int, int], None] = lambda made, rows: None
     notify: Callable[[str], None] = lambda sentence: None
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Say that a stage begins, and time it; a name that comes again adds up."""
+        self.on_stage(name)
+        begun = time.monotonic()
+        yield
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - begun
 
 
 def rows_line(made: int, rows: int) -> str:
@@ -204,13 +216,23 @@ class Engine:
     def _changes(self) -> bool:
         return any(one.changes for one in self.spec.private.parts)
 
+    @contextmanager
+    def exclusive(self, again: str) -> Iterator[None]:
+        """Keep other runs from drawing for this release; an interrupt says how `again` resumes it.
+
+        Dagster ends a run that is cancelled by an interrupt.
+        """
+        try:
+            with self.funding.exclusive():
+                yield
+        except BaseException as error:
+            if not isinstance(error, Exception):
+                self.progress.notify(self.funding.after_interrupt(again))
+            raise
+
     def draw(
-        self,
-        public: MarginalSource | None,
-        keep: Callable[[MadeRelease], None],
-        path: Path,
-        stage: Callable[[str], AbstractContextManager[None]] = lambda name: nullcontext(),
-    ) -> ReleaseErrors:
+        self, public: MarginalSource | None, path: Path
+    ) -> tuple[MadeRelease, ReleaseErrors | Exception]:
         """Open the private table once, and make all draws from it.
 
         It stays closed if nothing is left to draw and no exact error is wanted: whether an opening
@@ -221,18 +243,33 @@ class Engine:
         ----------
         public
             The encoded public tables, if there are any.
-        keep
-            Receives the release before its errors are measured, which may fail.
         path
             The Parquet file for a table in chunks.
-        stage
-            Entered with the name of each stage.
 
         Returns
         -------
-        ReleaseErrors
-            The workload errors.
+        MadeRelease
+            The release, with its workload errors if they are known.
+        ReleaseErrors or Exception
+            These, or the failure of measuring them, which leaves a release that is paid for.
         """
+        kept: list[MadeRelease] = []
+        try:
+            errors = self._drawn(public, path, kept)
+        except Exception as failure:
+            if not kept:
+                raise
+            return kept[0], failure
+        return replace(kept[0], error=errors), errors
+
+    def _drawn(
+        self, public: MarginalSource | None, path: Path, kept: list[MadeRelease]
+    ) -> ReleaseErrors:
+        """Return the errors of the release, which is added to `kept` before they are measured.
+
+        Each stage is run here: its failure is counted, and withheld, while the table is open.
+        """
+        stage = self.progress.stage
 
         def finish(
             run: ReleaseRun, private: MarginalSource | None, repeated: bool
@@ -240,7 +277,7 @@ class Engine:
             own = over_bought(public, run.model.domain)
             with stage("sample"):
                 made = replace(self.sample(run, path), public=own, repeated=repeated)
-                keep(made)
+                kept.append(made)
             with stage("evaluate"):
                 return self.evaluate(run, private, made.counts, own)
 

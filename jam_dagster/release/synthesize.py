@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
@@ -333,8 +333,7 @@ class _Steps:
         self.request = request
         self.spec = identified(request.spec.at(request.partition))
         self.folder = ReleaseFolder(request.out)
-        self.progress = progress
-        self.seconds: dict[str, float] = {}
+        self.progress = replace(progress, seconds={})
         self.started = time.monotonic()
         self.warned: set[str] = set()
 
@@ -353,11 +352,8 @@ class _Steps:
                 self.progress.notify(sentence)
         engine.reserve()
         try:
-            with engine.funding.exclusive():
+            with engine.exclusive("the same command"):
                 return self._drawn(engine, public)
-        except KeyboardInterrupt:
-            self.progress.notify(engine.funding.after_interrupt("the same command"))
-            raise
         except Exception:
             # An error of the ledger must not hide the original one.
             with suppress(BudgetError):
@@ -365,24 +361,16 @@ class _Steps:
                     self.progress.notify(kept)
             raise
 
-    @contextmanager
-    def _stage(self, name: str) -> Iterator[None]:
-        """Time one stage; a name that comes again adds up."""
-        self.progress.on_stage(name)
-        begun = time.monotonic()
-        yield
-        self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - begun
-
     def _public_side(self) -> tuple[Domain, Public | None]:
         """Return the domain and the encoded public tables."""
-        with self._stage("read"):
+        with self.progress.stage("read"):
             given = self.spec.public_tables.get("")
             if given and (said := dialect_remark(self.spec.private.parts[0], given.parts[0])):
                 self.progress.notify(said)
             records = public_records(self.spec, self.progress.notify)
             domain = domain_of(self.spec, records, self.progress.notify)
             self.spec = self.spec.over(domain)
-        with self._stage("encode"):
+        with self.progress.stage("encode"):
             codes = public_codes(self.spec, records, domain)
             for remark in public_remarks(records, domain):
                 self.progress.notify(f"Warning: {remark}.")
@@ -390,25 +378,21 @@ class _Steps:
 
     def _drawn(self, engine: Engine, public: Public | None) -> Synthesis:
         """Open the private table, and make the release of it."""
-        stage = self._stage
-        kept: list[MadeRelease] = []
-
-        def keep(made: MadeRelease) -> None:
-            self._warn(made.run.transcript.records)
-            domain = made.run.model.domain
-            if domain.bought is not None:
-                self.folder.write_domain(domain)
-                self.progress.notify(made.bought)
-            self.folder.write_table(made.table, domain, self.spec.dialect)
-            self.folder.write_children(made.children, domain, self.spec.dialect)
-            kept.append(made)
-
-        errors = engine.draw(public, keep, self.folder.path / "synthetic.parquet", stage)
-        self.folder.write_errors(errors)
-        made = replace(kept[0], error=errors)
-        run = made.run
-        self.seconds |= {f"mechanism.{part}": s for part, s in run.seconds.items()}
+        stage, folder = self.progress.stage, self.folder
+        made, errors = engine.draw(public, folder.path / "synthetic.parquet")
+        # The private table is closed. The paid results stay, even if the evaluation failed.
+        domain = made.run.model.domain
+        self._warn(made.run.transcript.records)
+        if domain.bought is not None:
+            folder.write_domain(domain)
+            self.progress.notify(made.bought)
         with keeping_details(partial(engine.place.keep_failure, uuid4().hex)):
+            with redacted("writing the synthetic table"):
+                folder.write_table(made.table, domain, self.spec.dialect)
+                folder.write_children(made.children, domain, self.spec.dialect)
+            if isinstance(errors, Exception):
+                raise errors
+            folder.write_errors(errors)
             with stage("checks"), redacted("the checks"):
                 checks = self._check(made)
             with stage("report"), redacted("the report"):
@@ -419,6 +403,8 @@ class _Steps:
                         f"Warning: {misfit_sentence(fits)} {remedy_sentence(fits)}"
                     )
                 self._report(engine, made, checks, verdict)
+        run = made.run
+        parts = {f"mechanism.{part}": taken for part, taken in run.seconds.items()}
         with stage("certificate"):
             releasable = self._certify(engine, made, errors)
         return Synthesis(
@@ -426,7 +412,7 @@ class _Steps:
             children=made.children,
             errors=errors,
             sampling_error=sampling_distance(run.model, made.counts)[0],
-            seconds={"total": time.monotonic() - self.started, **self.seconds},
+            seconds={"total": time.monotonic() - self.started, **self.progress.seconds, **parts},
             peak_memory_mb=peak_memory_mb(),
             rho_budget=self.spec.budget.rho,
             rho_spent=engine.funding.spent,

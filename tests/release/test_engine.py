@@ -28,7 +28,6 @@ from jam_dagster.pipeline.storage.formats import TABLE
 from jam_dagster.privacy import Kind, Ledger
 from jam_dagster.privacy.ledger.source_binding import SourceBinding
 from jam_dagster.release import ReleaseSpec
-from jam_dagster.release.documents import MadeRelease
 from jam_dagster.release.engine import Engine, Progress
 from jam_dagster.release.funding import LedgerFunding, ResearchFunding
 from jam_dagster.release.options import release_spec
@@ -130,10 +129,11 @@ def test_research_takes_all_steps_in_memory(tmp_path: Path) -> None:
 
     engine.check(domain)
     engine.reserve()
-    kept: list[MadeRelease] = []
     with engine.funding.exclusive():
-        errors = engine.draw(public, kept.append, tmp_path / "table.parquet")
-    made, run = replace(kept[0], error=errors), kept[0].run
+        made, errors = engine.draw(public, tmp_path / "table.parquet")
+    run = made.run
+    assert not isinstance(errors, Exception)
+    assert made.error == errors
     page = engine.report(made, made.verdict(restricted=True), restricted=True)
 
     assert not made.repeated

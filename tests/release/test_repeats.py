@@ -42,11 +42,12 @@ def engine(home: Path, ledger: Ledger, **options: Any) -> Engine:
 
 def draw(release: Engine, home: Path) -> tuple[MadeRelease, ReleaseErrors]:
     release.reserve()
-    kept: list[MadeRelease] = []
     public = public_of(release.spec)
     with release.funding.exclusive():
-        errors = release.draw(public, kept.append, home / "table.parquet")
-    return kept[0], errors
+        made, errors = release.draw(public, home / "table.parquet")
+    if isinstance(errors, Exception):
+        raise errors
+    return made, errors
 
 
 def attempts(ledger: Ledger) -> tuple[int, int]:
@@ -82,12 +83,11 @@ def test_a_repeat_opens_nothing_and_makes_the_same(
     again.reserve()
     for name in ("read", "counted", "count_records", "contents"):
         monkeypatch.setattr(FrameSource, name, never)
-    kept: list[MadeRelease] = []
-    repeated = again.draw(public, kept.append, tmp_path / "table.parquet")
+    repeated, _ = again.draw(public, tmp_path / "table.parquet")
 
-    assert kept[0].repeated
-    pd.testing.assert_frame_equal(kept[0].table, first.table)
-    assert repeated == errors
+    assert repeated.repeated
+    pd.testing.assert_frame_equal(repeated.table, first.table)
+    assert repeated.error == errors
     assert (ledger.events(), attempts(ledger)) == (events, before)
     assert before == (1, 0)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*.json")} == files

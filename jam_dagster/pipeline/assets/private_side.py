@@ -1,8 +1,6 @@
 """The one step that opens the private table, and the assets that it makes."""
 
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -47,7 +45,7 @@ from jam_dagster.privacy.shares import MECHANISM
 from jam_dagster.privacy.warnings import configuration_warnings
 from jam_dagster.release.documents import MadeRelease
 from jam_dagster.release.engine import Engine
-from jam_dagster.release.run import ReleaseErrors, ReleaseRun
+from jam_dagster.release.run import ReleaseRun
 from jam_dagster.release.spec import ReleaseSpec
 from jam_dagster.reports import plots
 from jam_dagster.reports.budget_over_rounds import Spending
@@ -86,40 +84,24 @@ def private_assets(graph: ReleaseGraph) -> dg.AssetsDefinition:
             if (funding := ledger_funding(engine)) is not None:
                 check_domain(asking, domain, source, given, funding.ledger)
             _reserve(step, engine, codes, given)
-        kept: list[MadeRelease] = []
         # The folder holds a table in chunks until the store has it.
         with TemporaryDirectory(prefix="jam-") as folder:
-            errors: ReleaseErrors | None = None
-            failed: Exception | None = None
-            try:
-                with engine.funding.exclusive():
-                    path = Path(folder, "table.parquet")
-                    errors = engine.draw(public, kept.append, path, partial(_stage, context))
-            except Exception as error:
-                if not kept:
-                    # Too many attempts, or another table, are refused where it would be opened.
-                    with refusal_ends_run(context):
-                        raise
-                failed = error
-            except BaseException:
-                # Dagster ends a run that is cancelled by an interrupt.
-                again = "the same run, launched once more,"
-                step.context.log.warning(engine.funding.after_interrupt(again))
-                raise
+            # Too many attempts, or another table, are refused where it would be opened.
+            with refusal_ends_run(context), engine.exclusive("the same run, launched once more,"):
+                made, errors = engine.draw(public, Path(folder, "table.parquet"))
             # The private table is closed. The paid results stay, even if the evaluation failed.
-            (made,) = kept
             yield from _private_tables(step, engine, source, domain)
             yield from _outcomes(step, made)
-            if failed is not None:
+            if isinstance(errors, Exception):
                 with refusal_ends_run(context):
-                    raise failed
-            if errors is not None and "workload_error" in graph.names:
+                    raise errors
+            if "workload_error" in graph.names:
                 # The later steps find the same: the checks of a table are made once.
                 table = step.load("synthetic_records", step.partition, TableFile)
                 children = None
                 for name in graph.children:
                     children = step.load(name, step.partition, pd.DataFrame)
-                stored = replace(made, table=table, children=children, error=errors)
+                stored = replace(made, table=table, children=children)
                 verdict = verdict_on(step.graph, stored)
                 yield dg.MaterializeResult(
                     asset_key=graph.key("workload_error"),
@@ -237,20 +219,6 @@ def _outcomes(step: ReleaseStep, made: MadeRelease) -> Results:
         )
     if graph.spec.previous is not None:
         report_release(step, run)
-
-
-_STAGES = {
-    "encode": "The private table is read and encoded.",
-    "mechanism": "The mechanism draws.",
-    "sample": "Rows are made of the model.",
-    "evaluate": "The error of the rows is measured.",
-}
-
-
-def _stage(context: dg.AssetExecutionContext, name: str) -> AbstractContextManager[None]:
-    """Log that a stage begins, for each may take minutes."""
-    context.log.info(_STAGES[name])
-    return nullcontext()
 
 
 def _log_round(step: ReleaseStep, done: Round, rounds: int | None) -> None:

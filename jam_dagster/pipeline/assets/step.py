@@ -47,6 +47,13 @@ STORES = (PRIVATE_STORE, RELEASABLE_STORE)
 
 _Kind = TypeVar("_Kind")
 
+_STAGES = {
+    "encode": "The private table is read and encoded.",
+    "mechanism": "The mechanism draws.",
+    "sample": "Rows are made of the model.",
+    "evaluate": "The error of the rows is measured.",
+}
+
 
 @dataclass(frozen=True)
 class ReleaseStep:
@@ -155,7 +162,13 @@ class ReleaseStep:
         spec = graph.spec.at(partition)
         if reads is not None:
             spec = spec.model_copy(update={"private": reads})
-        progress = Progress(on_round=on_round, on_rows=on_rows, notify=context.log.warning)
+        progress = Progress(
+            # Each may take minutes.
+            on_stage=lambda name: context.log.info(_STAGES[name]),
+            on_round=on_round,
+            on_rows=on_rows,
+            notify=context.log.warning,
+        )
         run_id = context.run.run_id
         shares, protection = graph.spec.shares, spec.privacy.protection
         if not spec.exact:
