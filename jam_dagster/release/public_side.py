@@ -27,7 +27,7 @@ from jam_dagster.tables.sources.public import (
     sampled_rows,
 )
 from jam_dagster.tables.sources.public_apart import check_headers, check_no_people
-from jam_dagster.tables.sources.sniffing import sniffed
+from jam_dagster.tables.sources.sniffing import marks_remark, sniffed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,6 +53,9 @@ def public_records(
     except SourceError as error:
         raise SourceError(f"{error}{_dialect_hint(_csv_of(spec))}") from None
     if remark := unnamed_columns(spec.public):
+        notify(remark)
+    drafted, csv = spec.domain.declared is None, _csv_of(spec)
+    if drafted and csv is not None and (remark := marks_remark(csv)):
         notify(remark)
     for name, frame in frames.items():
         check_no_people(frame.columns, column, name)

@@ -148,15 +148,17 @@ def test_who_shifted_the_public_table_is_not_advised_to(tmp_path: Path) -> None:
         assert ("`shift`" in "".join(said)) == advised
 
 
-def test_a_column_without_a_name_is_said_to_be_left_out(tmp_path: Path) -> None:
+def test_a_column_without_a_name_and_words_for_missing_cells_are_said(tmp_path: Path) -> None:
     public = tmp_path / "b.csv"
-    public.write_text("age,,job\n1,f,cook\n2,m,nurse\n")
+    public.write_text("age,,job\n1,f,cook\n2,m,NA\n")
     given = {"release": "r", "private": "a.csv", "public": str(public), "epsilon": 1.0}
     said: list[str] = []
     (frame,) = public_records(release_spec(**given, noise="numpy"), said.append).values()
     assert list(frame) == ["age", "job"]
-    (remark,) = said
-    assert "without a name" in remark
+    nameless, missing = said
+    assert "without a name" in nameless
+    # Of a domain that is drafted, what the draft command says of the file is said as well.
+    assert "read as missing in 'job' (50%, written NA)" in missing
 
 
 def test_a_table_with_an_undeclared_separator_is_no_release() -> None:
