@@ -22,7 +22,7 @@ from jam_dagster.cli.progress import progress
 from jam_dagster.keys import Panel
 
 if TYPE_CHECKING:
-    from jam_dagster.release import ReleaseSpec, Synthesis, SynthesisRequest
+    from jam_dagster.release import Synthesis, SynthesisRequest
 
 
 @with_release_options
@@ -170,7 +170,7 @@ def synthesize(
     if as_json:
         print_json(made.to_dict())
     else:
-        _print_summary(made, request.spec)
+        _print_summary(made)
 
 
 def _run(request: SynthesisRequest) -> Synthesis:
@@ -180,7 +180,7 @@ def _run(request: SynthesisRequest) -> Synthesis:
         return synthesize(request, shown)
 
 
-def _print_summary(made: Synthesis, spec: ReleaseSpec) -> None:
+def _print_summary(made: Synthesis) -> None:
     from jam_dagster.privacy import describe_rho
     from jam_dagster.reports.mechanism_text import picks_text
 
@@ -205,11 +205,11 @@ def _print_summary(made: Synthesis, spec: ReleaseSpec) -> None:
         lines["Report"] = str(made.report)
     if made.restricted_report is not None:
         lines["Restricted report"] = str(made.restricted_report)
-    if made.certificate is not None:
-        lines["Certificate"] = str(made.certificate)
-    lines["Privacy budget"] = describe_rho(made.rho_budget, made.delta)
-    lines["Privacy spent"] = describe_rho(made.rho_spent, made.delta)
-    lines["Rounds"] = picks_text(spec.mechanism.name, made.picks)
+    lines["Certificate"] = str(made.certificate)
+    budget, transcript = made.made.spec.budget, made.made.run.transcript
+    lines["Privacy budget"] = describe_rho(budget.rho, budget.converts_at)
+    lines["Privacy spent"] = describe_rho(made.rho_spent, budget.converts_at)
+    lines["Rounds"] = picks_text(made.made.spec.mechanism.name, transcript.picks)
     lines["Rounding to rows"] = f"{made.sampling_error:.4f}, from the model to the table"
     if made.checks_page is not None:
         passed = len(made.checks) - verdict.failed - verdict.skipped

@@ -30,7 +30,7 @@ from jam_dagster.evaluation.bounds.error_bounds import known_bounds
 from jam_dagster.evaluation.independence import independence_test
 from jam_dagster.evaluation.intervals import answer
 from jam_dagster.keys import ReleaseOptions
-from jam_dagster.mechanisms import Transcript, load_model
+from jam_dagster.mechanisms import Transcript
 from jam_dagster.privacy import describe_rho
 from jam_dagster.release.engine import Progress, rows_line
 from jam_dagster.release.options import release_spec
@@ -59,7 +59,7 @@ _SHOWN_ROWS = 5
 class FrameRelease:
     """A synthetic table and all that belongs to it; `synthesize` makes one.
 
-    A file is read when its attribute is first used. The object does not hold the private table.
+    The object does not hold the private table.
 
     Parameters
     ----------
@@ -81,18 +81,13 @@ class FrameRelease:
         *,
         temporary: bool,
     ) -> None:
-        # The request holds the private table, so only its other parts are kept.
+        # The request holds the private table, so it is not kept.
         spec = request.spec
-        self._name = f"{spec.release!r}, edition {spec.privacy.edition!r}"
-        self._dataset = spec.dataset
-        self._asked = f"epsilon {spec.privacy.epsilon:g} at delta {spec.privacy.delta:g}"
-        self._spent = describe_rho(made.rho_spent, made.delta)
         self._ledger = request.ledger if spec.exact else None
-        self._public = spec.public
-        self._workload = spec.workload
         given = (spec.private, *spec.public_tables.values())
         self._polars = any(one.is_polars for one in given)
         self._made = made
+        self._spec, self._run = made.made.spec, made.made.run
         self.messages = messages
         self._temporary = temporary
         if temporary:
@@ -115,7 +110,7 @@ class FrameRelease:
     @property
     def children(self) -> Any:
         """The synthetic table of children, as `table` is; None if the release has one table."""
-        children = self._made.children
+        children = self._made.made.children
         if children is None:
             return None
         return polars_of(children) if self._polars else children.copy(deep=False)
@@ -135,20 +130,20 @@ class FrameRelease:
         """Whether the synthetic table may leave."""
         return self._made.releasable
 
-    @cached_property
+    @property
     def model(self) -> Model:
         """The fitted model, which answers more than the table, at no cost."""
-        return load_model(self.folder / "model")
+        return self._run.model
 
-    @cached_property
+    @property
     def transcript(self) -> Transcript:
         """The selections and measurements of every round."""
-        return Transcript.load(self.folder / "transcript")
+        return self._run.transcript
 
-    @cached_property
+    @property
     def domain(self) -> Domain:
         """The attributes and their values."""
-        return Domain.load(self.folder / "domain.yaml")
+        return self.model.domain
 
     @cached_property
     def certificate(self) -> Certificate:
@@ -157,7 +152,7 @@ class FrameRelease:
 
     @cached_property
     def _bounds(self) -> ErrorBounds | None:
-        workload = self._workload.build(self.domain)
+        workload = self._spec.workload.build(self.domain)
         return known_bounds(self.transcript, self.domain, workload, released=self.model)
 
     def answer(self, where: Where, *, population: bool = False) -> Answer:
@@ -266,7 +261,7 @@ class FrameRelease:
             return verify_certificate(
                 self.folder,
                 ledger=None if self._ledger is None else _ledger(self._ledger),
-                public=self._public if public is None else public_of(public),
+                public=self._spec.public if public is None else public_of(public),
             )
         except (JamError, OSError) as error:
             return [Finding("the certificate", passed=False, message=str(error))]
@@ -274,6 +269,10 @@ class FrameRelease:
     def __repr__(self) -> str:
         rows = f"{self._made.rows} synthetic records"
         return f"FrameRelease({self._name}: {rows}, {self._leaving}. {self._headline})"
+
+    @property
+    def _name(self) -> str:
+        return f"{self._spec.release!r}, edition {self._spec.privacy.edition!r}"
 
     @property
     def _headline(self) -> str:
@@ -286,19 +285,19 @@ class FrameRelease:
         return "releasable" if self.releasable else "not releasable"
 
     def _repr_html_(self) -> str:
-        made = self._made
+        made, spec, spent = self._made, self._spec, self._made.rho_spent
         facts = {
             "verdict": self._headline,
             "release": self._name,
-            "dataset": self._dataset,
+            "dataset": spec.dataset,
             "records": f"{made.rows:,}",
-            "asked": self._asked,
-            "spent": self._spent,
+            "asked": f"epsilon {spec.privacy.epsilon:g} at delta {spec.privacy.delta:g}",
+            "spent": describe_rho(spent, spec.budget.converts_at),
             "folder": "temporary, deleted with this object" if self._temporary else made.output,
             "messages": " ".join(self.messages),
         }
         # A notebook is saved with its output, so rows that may not leave are not shown.
-        shown = first_rows(made.sampled)
+        shown = first_rows(made.made.table)
         shown = shown.head(_SHOWN_ROWS) if self.releasable else shown.iloc[:0, :0]
         return card(
             "Synthetic table",

@@ -81,10 +81,8 @@ class ReleaseFolder:
         self.files = ReleaseFiles(UPath(self.path), private=False, hashes_in=hashes_in)
         self.restricted = self.files.below("restricted", private=True)
         self.release = self.path / "release.json"
-        self.domain = self.path / "domain.yaml"
         self.checks = self.path / "checks.html"
         self.report = self.path / "report.html"
-        self.certificate = self.path / "certificate.json"
 
     def write_table(
         self, table: pd.DataFrame | TableFile, domain: Domain, dialect: Dialect

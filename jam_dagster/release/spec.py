@@ -488,6 +488,11 @@ class ReleaseSpec(Section):
         asking = domain if domain.bought is None else domain.bought.asked
         return self.with_domain(DomainSpec(declared=asking))
 
+    @property
+    def closed(self) -> "ReleaseSpec":
+        """The specification without the private table, for objects that outlive the release."""
+        return self.model_copy(update={"private": None})
+
     def at(self, partition: str) -> Self:
         """Return the specification of one partition's release, its sources filled in.
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field, fields, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
@@ -16,6 +16,7 @@ from jam_dagster.common.files import owner_only
 from jam_dagster.common.operating_system import peak_memory_mb
 from jam_dagster.common.redaction import keeping_details, redacted
 from jam_dagster.errors import BudgetError, InputError, JamError, SpecificationError
+from jam_dagster.evaluation import WorkloadErrors
 from jam_dagster.evaluation.domain_fit import misfit_sentence, remedy_sentence
 from jam_dagster.models.graphical.sampling import sampling_distance
 from jam_dagster.privacy.ledger.identity import check_ledger
@@ -49,7 +50,7 @@ from jam_dagster.tables.sources.table_file import TableFile
 if TYPE_CHECKING:
     import pandas as pd
 
-    from jam_dagster.evaluation import ExpectationResult, Verdict, WorkloadErrors
+    from jam_dagster.evaluation import ExpectationResult, Verdict
     from jam_dagster.release.run import ReleaseErrors
     from jam_dagster.release.spec import ReleaseSpec
     from jam_dagster.tables import Domain
@@ -182,66 +183,66 @@ class SynthesisRequest:
 
 @dataclass(frozen=True)
 class Synthesis:
-    """Result of `synthesize`, with its times and costs.
+    """Result of `synthesize`: the release, with its times and costs.
 
     Parameters
     ----------
-    sampled
-        The synthetic table, with the dtypes that the domain states, or its file.
-    children
-        The synthetic children, if the release has two tables.
-    errors
-        The workload errors.
+    made
+        The release. Its specification is without the private table.
     verdict
         Whether the table is better than the public or a uniform one, by errors that may be exact.
-    sampling_error
-        Distance of the synthetic table from the model, since rows are whole: the mean L1 error of
-        the marginals that the model was fitted to, as a fraction of the rows.
+    checks
+        Results of the checks of the synthetic table; empty if none were wanted.
     seconds
         Wall-clock time of every stage and, as ``mechanism.fit``, of the parts of a stage.
     peak_memory_mb
         The most memory that the process ever held, in 2^20 bytes.
-    rho_budget, rho_spent
-        The budget of the whole release, and the charges of all its draws.
-    delta
-        The delta at which these are converted to epsilon: what selections of values leave.
-    picks
-        Number of rounds that measured private and public marginals, and of those whose measurement
-        was lost, if there are any.
-    rows
-        Rows of the synthetic table.
+    rho_spent
+        The charges of all draws of the release.
     releasable
         Whether the synthetic table may leave.
     output
         The folder.
     report
         The report that may leave, if one was written.
-    checks
-        Results of the checks of the synthetic table; empty if none were wanted.
     checks_page
         The page of the checks; Great Expectations' own results are next to it in JSON.
-    certificate
-        The certificate, for verification; the page next to it is for reading.
     """
 
-    sampled: pd.DataFrame | TableFile = field(repr=False)
-    errors: WorkloadErrors
+    made: MadeRelease = field(repr=False)
     verdict: Verdict
-    sampling_error: float
+    checks: Sequence[ExpectationResult]
     seconds: dict[str, float]
     peak_memory_mb: float
-    rho_budget: float
     rho_spent: float
-    delta: float
-    picks: dict[str, int]
-    rows: int
     releasable: bool
     output: Path
-    report: Path | None = None
-    checks: Sequence[ExpectationResult] = ()
-    checks_page: Path | None = None
-    certificate: Path | None = None
-    children: pd.DataFrame | None = field(default=None, repr=False)
+    report: Path | None
+    checks_page: Path | None
+
+    @property
+    def errors(self) -> WorkloadErrors:
+        """The workload errors."""
+        return self.made.error or WorkloadErrors("off")
+
+    @property
+    def rows(self) -> int:
+        """Rows of the synthetic table."""
+        return len(self.made.table)
+
+    @cached_property
+    def sampling_error(self) -> float:
+        """Distance of the synthetic table from the model, since rows are whole.
+
+        It is the mean L1 error of the marginals that the model was fitted to, as a fraction of the
+        rows.
+        """
+        return sampling_distance(self.made.run.model, self.made.counts)[0]
+
+    @property
+    def certificate(self) -> Path:
+        """The certificate, for verification; the page next to it is for reading."""
+        return self.output / "certificate.json"
 
     @property
     def restricted_report(self) -> Path | None:
@@ -253,13 +254,14 @@ class Synthesis:
     @property
     def table(self) -> pd.DataFrame:
         """The synthetic table, with the dtypes that the domain states."""
-        return self.sampled.read() if isinstance(self.sampled, TableFile) else self.sampled
+        table = self.made.table
+        return table.read() if isinstance(table, TableFile) else table
 
     @property
     def table_path(self) -> Path:
         """The file of the synthetic table."""
-        if isinstance(self.sampled, TableFile):
-            return Path(str(self.sampled.path))
+        if isinstance(self.made.table, TableFile):
+            return Path(str(self.made.table.path))
         return self.output / "synthetic.csv"
 
     def to_dict(self) -> dict[str, Any]:
@@ -279,8 +281,8 @@ class Synthesis:
             "sampling_error": self.sampling_error,
             "seconds": {name: round(seconds, 3) for name, seconds in self.seconds.items()},
             "peak_memory_mb": round(self.peak_memory_mb, 1),
-            "rho": {"budget": self.rho_budget, "spent": self.rho_spent},
-            "picks": self.picks,
+            "rho": {"budget": self.made.spec.budget.rho, "spent": self.rho_spent},
+            "picks": self.made.run.transcript.picks,
             "rows": self.rows,
             "releasable": self.releasable,
             "output": str(self.output),
@@ -403,29 +405,20 @@ class _Steps:
                         f"Warning: {misfit_sentence(fits)} {remedy_sentence(fits)}"
                     )
                 self._report(engine, made, checks, verdict)
-        run = made.run
-        parts = {f"mechanism.{part}": taken for part, taken in run.seconds.items()}
+        parts = {f"mechanism.{part}": taken for part, taken in made.run.seconds.items()}
         with stage("certificate"):
             releasable = self._certify(engine, made, errors)
         return Synthesis(
-            sampled=made.table,
-            children=made.children,
-            errors=errors,
-            sampling_error=sampling_distance(run.model, made.counts)[0],
+            made=replace(made, spec=self.spec.closed),
+            verdict=verdict,
+            checks=checks,
             seconds={"total": time.monotonic() - self.started, **self.progress.seconds, **parts},
             peak_memory_mb=peak_memory_mb(),
-            rho_budget=self.spec.budget.rho,
             rho_spent=engine.funding.spent,
-            delta=self.spec.budget.converts_at,
-            picks=run.transcript.picks,
-            rows=len(made.table),
             releasable=releasable,
-            output=self.folder.path,
-            report=self.folder.report if self.request.with_report else None,
-            checks=checks,
-            verdict=verdict,
-            checks_page=self.folder.checks if self.request.with_checks else None,
-            certificate=self.folder.certificate,
+            output=folder.path,
+            report=folder.report if self.request.with_report else None,
+            checks_page=folder.checks if self.request.with_checks else None,
         )
 
     def _engine(self, domain: Domain, public: Public | None) -> Engine:

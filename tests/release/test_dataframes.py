@@ -7,6 +7,7 @@ import json
 import pickle
 import re
 import stat
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -203,8 +204,13 @@ def test_rows_are_repaired_and_looked_up_without_the_private_table() -> None:
 
 
 def test_research_lives_in_memory_and_goes_with_its_result() -> None:
-    made = jam.synthesize(PRIVATE, PUBLIC, **RESEARCH)
+    private = PRIVATE.copy()
+    read = weakref.ref(private)
+    made = jam.synthesize(private, PUBLIC, **RESEARCH)
     folder = made.folder
+    del private
+    gc.collect()
+    assert read() is None
 
     assert list(made.table.columns) == list(DOMAIN)
     assert len(made.table) == 200

@@ -182,7 +182,7 @@ def test_a_folder_that_another_run_begins_meanwhile_is_of_a_release(
 
     def begun_meanwhile(folder: ReleaseFolder) -> str | None:
         folder.release.write_text('{"noise": "numpy", "key": null}')
-        folder.domain.write_text("attributes: {}\n")
+        (folder.path / "domain.yaml").write_text("attributes: {}\n")
         return looked(folder)
 
     monkeypatch.setattr(ReleaseFolder, "holds_output", begun_meanwhile)
