@@ -62,26 +62,34 @@ class Format:
         return isinstance(value, self.kind)
 
 
-def _write_codes(value: EncodedTable, path: UPath) -> None:
+def codes_file(value: EncodedTable) -> bytes:
+    """Return the file of an encoded table; `codes_of` reads it."""
     import pyarrow as pa
 
     table = pa.Table.from_pandas(value.to_frame(), preserve_index=False)
     facts = {_DOMAIN_KEY: value.domain.to_dict(), _CLIPPED_KEY: value.clipped}
     texts = {key: json.dumps(fact).encode() for key, fact in facts.items()}
-    _write_parquet(table.replace_schema_metadata({**table.schema.metadata, **texts}), path)
+    return _parquet(table.replace_schema_metadata({**table.schema.metadata, **texts}))
 
 
-def _read_codes(path: UPath) -> EncodedTable:
+def codes_of(content: bytes) -> EncodedTable:
+    """Return the encoded table of a file."""
     import pyarrow.parquet as pq
 
-    table = pq.read_table(io.BytesIO(path.read_bytes()))
+    table = pq.read_table(io.BytesIO(content))
     facts = table.schema.metadata
     domain = Domain.from_dict(parse_json(facts[_DOMAIN_KEY].decode()))
     clipped = parse_json(facts[_CLIPPED_KEY].decode())
     return replace(EncodedTable.from_frame(domain, table.to_pandas()), clipped=clipped)
 
 
-CODES = Format("encoded tables", EncodedTable, ".codes.parquet", _write_codes, _read_codes)
+CODES = Format(
+    "encoded tables",
+    EncodedTable,
+    ".codes.parquet",
+    lambda value, path: write_whole(path, codes_file(value)),
+    lambda path: codes_of(path.read_bytes()),
+)
 """An encoded table: Parquet, with its domain in the schema."""
 
 _TABLES = "tables.json"
@@ -120,7 +128,7 @@ def _write_table(value: pd.DataFrame | TableFile, path: UPath) -> None:
     typed = with_texts(exact_columns(value.copy(deep=False)))
     table = pa.Table.from_pandas(typed, preserve_index=False)
     schema = with_dtypes(table.schema, value)
-    _write_parquet(table.replace_schema_metadata(schema.metadata), path)
+    write_whole(path, _parquet(table.replace_schema_metadata(schema.metadata)))
 
 
 def _read_table(path: UPath) -> pd.DataFrame:
@@ -180,12 +188,12 @@ CERTIFICATE = Format(
 """A certificate: a folder with the document and its page."""
 
 
-def _write_parquet(table: Any, path: UPath) -> None:
+def _parquet(table: Any) -> bytes:
     import pyarrow.parquet as pq
 
     buffer = io.BytesIO()
     pq.write_table(table, buffer)
-    write_whole(path, buffer.getvalue())
+    return buffer.getvalue()
 
 
 FORMATS = (CODES, PUBLIC_TABLES, TABLE, DOMAIN, RUN, ERRORS, CERTIFICATE, PAGE)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from jam_dagster.common.json_text import parse_json
-from jam_dagster.pipeline.storage.formats import CODES
+from jam_dagster.pipeline.storage.formats import CODES, codes_file, codes_of
 from jam_dagster.privacy.private_store import failure_of
 from jam_dagster.release.place import (
     DRAWS,
@@ -83,8 +83,7 @@ class StorePlace(FilePlace):
         """
         super().begin(public, contents, opened=opened, drawn=drawn)
         if not drawn and self._spec is not None and self._spec.previous is not None and public:
-            with self.modes():
-                CODES.write(public[""], self._public)
+            self._store.write(self._public, codes_file(public[""]))
             self._store.write(self._before_file, json.dumps({"partition": self._before}).encode())
 
     @property
@@ -105,7 +104,8 @@ class StorePlace(FilePlace):
 
     def public(self) -> EncodedTable | None:
         """Return the public table that the release was drawn on, if it is kept here."""
-        return CODES.read(self._public) if self.keeps_public else None
+        content = self._store.read(self._public) if self.has_drawn else None
+        return None if content is None else codes_of(content)
 
 
 def research_place(private: ReleaseFiles, spec: ReleaseSpec) -> Place:

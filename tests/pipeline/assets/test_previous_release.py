@@ -297,6 +297,16 @@ def test_a_release_keeps_what_it_was_drawn_on(february: Months) -> None:
     pd.testing.assert_frame_equal(public_of(february, FEBRUARY), drawn_on)
     pd.testing.assert_frame_equal(february.synthetic(FEBRUARY), synthetic)
     assert february.bench.events() == events
+    release_id = read_run(
+        february.bench.releases / "people" / "jam_pgm" / f"{FEBRUARY}.run"
+    ).release.release_id
+    archive = february.bench.releases / "people" / "archive" / archive_name(release_id)
+    kept = archive / "public.codes.parquet"
+    content = kept.read_bytes()
+    kept.write_bytes(content + b" ")
+    refused = failure(february.run(FEBRUARY, UP_TO_SYNTHETIC))
+    assert "public.codes.parquet is not what was written there" in refused
+    kept.write_bytes(content)
     # A new edition is drawn on the new release.
     result = february.run(FEBRUARY, UP_TO_SYNTHETIC, privacy=second)
     assert result.success, failure(result)
