@@ -13,7 +13,6 @@ from jam_dagster.certificates import released_files, render_certificate, table_c
 from jam_dagster.common.files import check_folder, check_plain, read_plain
 from jam_dagster.errors import InputError
 from jam_dagster.release.files import ReleaseFiles
-from jam_dagster.release.run import errors_json
 from jam_dagster.tables.domain.domain_file import domain_yaml
 from jam_dagster.tables.sources.table_file import TableFile
 
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from upath import UPath
 
     from jam_dagster.certificates import Certificate
-    from jam_dagster.evaluation import WorkloadErrors
     from jam_dagster.release.documents import MadeRelease
     from jam_dagster.tables import Domain
     from jam_dagster.tables.sources.dialect import Dialect
@@ -93,18 +91,23 @@ class ReleaseFolder:
             self.files.vouch(self._at("synthetic.parquet"), {"synthetic.parquet": table.sha256})
         else:
             self._remove("synthetic.parquet")
-            self._write("synthetic.csv", table_csv(table, domain.roots, dialect))
+            self.write("synthetic.csv", table_csv(table, domain.roots, dialect))
 
     def write_children(self, table: pd.DataFrame | None, domain: Domain, dialect: Dialect) -> None:
         """Write the children of a release of two tables; remove those of another one."""
         if table is None or domain.children is None:
             self._remove("children.csv")
         else:
-            self._write("children.csv", table_csv(table, domain.children.domain, dialect))
+            self.write("children.csv", table_csv(table, domain.children.domain, dialect))
 
     def write_domain(self, domain: Domain) -> None:
         """Write the domain."""
-        self._write("domain.yaml", domain_yaml(domain.to_dict()).encode())
+        self.write("domain.yaml", domain_yaml(domain.to_dict()).encode())
+
+    def write(self, name: str, content: bytes, *, restricted: bool = False) -> None:
+        """Write a file, or its edition with exact errors."""
+        files = self.restricted if restricted else self.files
+        files.write(files.path_of(name), content)
 
     @property
     def name(self) -> str:
@@ -161,25 +164,11 @@ class ReleaseFolder:
         """Return the name of an output in the folder, None if there is none."""
         return next((name for name in self.OUTPUTS if (self.path / name).exists()), None)
 
-    def write_errors(self, errors: WorkloadErrors) -> None:
-        """Write the workload errors, if they were measured."""
-        if errors.synthetic is not None:
-            self._write("errors.json", errors_json(errors), restricted=errors.restricted)
-
-    def write_checks(self, page: str, validations: str) -> None:
-        """Write the page of the checks, and Great Expectations' results in JSON."""
-        self._write("checks.html", page.encode())
-        self._write("checks.json", validations.encode())
-
-    def write_report(self, page: str, *, restricted: bool) -> None:
-        """Write the report, or its edition with exact errors."""
-        self._write("report.html", page.encode(), restricted=restricted)
-
     def write_certificate(self, certificate: Certificate, *, page: bool) -> None:
         """Write the certificate and, if `page`, its page."""
         certificate.save(self.path)
         if page:
-            self._write("certificate.html", render_certificate(certificate).encode())
+            self.write("certificate.html", render_certificate(certificate).encode())
         else:
             # The page of an earlier run says something else.
             self._remove("certificate.html")
@@ -209,10 +198,6 @@ class ReleaseFolder:
 
     def _at(self, name: str) -> UPath:
         return self.files.path_of(name)
-
-    def _write(self, name: str, content: bytes, *, restricted: bool = False) -> None:
-        files = self.restricted if restricted else self.files
-        files.write(files.path_of(name), content)
 
     def _remove(self, name: str) -> None:
         (self.path / name).unlink(missing_ok=True)

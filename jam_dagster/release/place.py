@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from jam_dagster.release.spec import ReleaseSpec
     from jam_dagster.tables import Domain, EncodedTable
 
+    Tables = Mapping[str, EncodedTable]
+
 
 ANOTHER_EDITION = (
     "give another edition (privacy.edition or --edition, or privacy.editions for one partition), "
@@ -86,15 +88,17 @@ class StoredDraws:
 class Place:
     """The place of one release's draws: memory, and files in `FilePlace`."""
 
-    name = "memory"
-    """How messages name the place."""
-
     def __init__(
         self, keep_failure: Callable[[str, str], None] = lambda attempt, text: None
     ) -> None:
         self.outcomes: OutcomeStore = MemoryStore()
         self._keep_failure = keep_failure
         self._kept: ReleaseRun | None = None
+
+    @property
+    def name(self) -> str:
+        """How messages name the place."""
+        return "memory"
 
     @property
     def files(self) -> frozenset[str]:
@@ -133,14 +137,7 @@ class Place:
         """Return the secret that decides which rows of a person are kept, made the first time."""
         return new_secret()
 
-    def begin(
-        self,
-        public: Mapping[str, EncodedTable],
-        contents: str | None,
-        *,
-        opened: bool,
-        drawn: bool,
-    ) -> None:
+    def begin(self, public: Tables, contents: str | None, *, opened: bool, drawn: bool) -> None:
         """Record the inputs of the release, or check that they are still the same.
 
         Parameters
@@ -174,6 +171,7 @@ class Place:
         return nullcontext()
 
 
+@dataclass(kw_only=True, eq=False)
 class FilePlace(Place):
     """The files of one release as the place of its draws.
 
@@ -182,48 +180,51 @@ class FilePlace(Place):
     ``release.json``    which release it is, and the digest of its public tables
     ==================  ==========================================================================
 
-    The run is stored once, in a folder of its own: among the files of ``--out``, or as an asset.
-    Only readers of the private table may see two further folders: `private`, the private store, has
-    the digest of the table of each release, and `restricted`, the release's own, the causes of its
-    failures and the secret that chooses rows. A step that only reads gives neither of them, nor
-    `spec` and `domain`.
+    Parameters
+    ----------
+    store
+        The files that these are among.
+    release_id
+        The release.
+    root
+        The folder of the draws.
+    run, run_files
+        The folder of the run, which is stored once, and the files that it is among: those of the
+        folder of the release, or of its asset.
+    spec, domain
+        The release that may begin here; None for a step that only reads.
+    private
+        The private store, with the digest of the table of each release.
+    restricted
+        The release's own files that only readers of the private table may see: the causes of its
+        failures, and the secret that chooses rows.
     """
 
-    def __init__(
-        self,
-        store: ReleaseFiles,
-        release_id: ReleaseId,
-        *,
-        root: UPath,
-        run: UPath,
-        run_files: ReleaseFiles | None = None,
-        spec: ReleaseSpec | None = None,
-        domain: Domain | None = None,
-        private: ReleaseFiles | None = None,
-        restricted: ReleaseFiles | None = None,
-    ) -> None:
+    store: ReleaseFiles
+    release_id: ReleaseId
+    root: UPath
+    run: UPath
+    run_files: ReleaseFiles
+    spec: ReleaseSpec | None = None
+    domain: Domain | None = None
+    private: ReleaseFiles | None = None
+    restricted: ReleaseFiles | None = None
+
+    def __post_init__(self) -> None:
+        """Keep the draws of research in memory."""
         super().__init__()
-        self.name = f"the store ({store.place})"
-        self.root = root
-        self._store, self._run_files = store, run_files or store
-        self._release_id = release_id
-        self._run = run
-        self._spec = spec
-        self._domain = domain
-        self._private = private
-        self._restricted = restricted
-        self._exact = spec is None or spec.exact
+        self._exact = self.spec is None or self.spec.exact
         if self._exact:
             self.outcomes = self._directory
 
     @property
-    def release_id(self) -> ReleaseId:
-        """The release."""
-        return self._release_id
+    def name(self) -> str:
+        """How messages name the place."""
+        return f"the store ({self.store.place})"
 
     def modes(self) -> AbstractContextManager[None]:
         """Make new files of a private store readable for their owner only."""
-        return self._store.modes()
+        return self.store.modes()
 
     @property
     def _directory(self) -> DirectoryStore:
@@ -246,7 +247,7 @@ class FilePlace(Place):
         folder, and resumes there. A removed folder does not count.
         """
         folder = self.root / DRAWS
-        begun = folder.is_dir() if self._store.is_local else self._description.exists()
+        begun = folder.is_dir() if self.store.is_local else self._description.exists()
         return bool(begun)
 
     @property
@@ -256,13 +257,13 @@ class FilePlace(Place):
             return True
         # A release is described before its run is written.
         described = self._description.exists()
-        return described and self._has_run and not Transcript.load(self._run / "transcript").calls
+        return described and self._has_run and not Transcript.load(self.run / "transcript").calls
 
     @property
     def _has_run(self) -> bool:
         """Whether the stored run is this release's."""
-        found = identity_in(self._run) if self._exact else None
-        return found is not None and found.release_id == self._release_id
+        found = identity_in(self.run) if self._exact else None
+        return found is not None and found.release_id == self.release_id
 
     @property
     def has_contents(self) -> bool:
@@ -281,7 +282,7 @@ class FilePlace(Place):
         """Return the binding to a source by its identity; see `Place.binding`."""
         from jam_dagster.privacy.ledger.source_binding import SourceBinding
 
-        secret = _given(self._private).secret(make=make)
+        secret = _given(self.private).secret(make=make)
         return SourceBinding.of(secret, identity, template=template, table=table)
 
     @property
@@ -302,39 +303,32 @@ class FilePlace(Place):
         return self._kept_row_secret() or new_secret()
 
     def _kept_row_secret(self) -> bytes | None:
-        secret = _given(self._restricted).read(self._row_secret_file) or b""
+        secret = _given(self.restricted).read(self._row_secret_file) or b""
         # A damaged secret is not used: an empty one could be guessed.
         return secret if len(secret) == SECRET_BYTES else None
 
     @property
     def _row_secret_file(self) -> UPath:
-        which = json.dumps([self._release_id.edition, self._release_id.partition])
+        which = json.dumps([self.release_id.edition, self.release_id.partition])
         name = f"{hashlib.sha256(which.encode()).hexdigest()[:16]}.key"
-        return _given(self._restricted).path_of("row_limit", name)
+        return _given(self.restricted).path_of("row_limit", name)
 
-    def begin(
-        self,
-        public: Mapping[str, EncodedTable],
-        contents: str | None,
-        *,
-        opened: bool,
-        drawn: bool,
-    ) -> None:
+    def begin(self, public: Tables, contents: str | None, *, opened: bool, drawn: bool) -> None:
         """Record the inputs of the release, or check that they are still the same.
 
         With exact noise, digests of the inputs are kept in the private store: everybody who may
         write to the place could forge them there.
         """
-        spec, domain, private = self._spec, self._domain, self._private
+        spec, domain, private = self.spec, self.domain, self.private
         if spec is None:
             raise AssertionError("a step that only reads outcomes begins no release")
         known, drawn = self._exact and opened, drawn if self._exact else self.has_drawn
         if known and contents is not None:
             secret = _given(private).secret()
-            contents = keyed_contents(secret, self._release_id.digest, contents)
+            contents = keyed_contents(secret, self.release_id.digest, contents)
         described: dict[str, Any] = {
             "noise": spec.privacy.noise,
-            "key": asdict(self._release_id) if spec.exact else None,
+            "key": asdict(self.release_id) if spec.exact else None,
             "specification": spec.specified(domain),
             "public": digest_of(public) if public else None,
         }
@@ -344,7 +338,7 @@ class FilePlace(Place):
         content = (json.dumps(described, indent=2) + "\n").encode()
         if drawn:
             # A crash after the hash was kept leaves no description, or an older one.
-            same = self._store.has_written(self._description, content)
+            same = self.store.has_written(self._description, content)
             before = described if same else self._described_before()
             self._check_unchanged(before, described, contents, opened=opened)
         if known:
@@ -352,19 +346,19 @@ class FilePlace(Place):
             _given(private).write(self._inputs_file, json.dumps(kept).encode())
         if known and spec.privacy.protection.unit is not None:
             # The release is claimed by this run, so no other run brings another secret meanwhile.
-            _given(self._restricted).write(self._row_secret_file, self._row_secret)
-        self._store.write(self._description, content)
+            _given(self.restricted).write(self._row_secret_file, self._row_secret)
+        self.store.write(self._description, content)
         if self._exact:
             with self.modes():
                 (self.root / DRAWS).mkdir(parents=True, exist_ok=True)
 
     @property
     def _inputs_file(self) -> UPath:
-        return _given(self._private).path_of(CONTENTS_FOLDER, f"{self._release_id.digest}.json")
+        return _given(self.private).path_of(CONTENTS_FOLDER, f"{self.release_id.digest}.json")
 
     def _kept_inputs(self) -> dict[str, Any]:
         """Return the digests of private records and of public tables; empty if they are lost."""
-        kept = _given(self._private).read(self._inputs_file)
+        kept = _given(self.private).read(self._inputs_file)
         return {} if kept is None else dict(json.loads(kept))
 
     def check_public(self, digest: str | None) -> None:
@@ -394,7 +388,7 @@ class FilePlace(Place):
 
     def _described_before(self) -> dict[str, Any]:
         try:
-            return dict(json.loads(self._store.read(self._description) or b""))
+            return dict(json.loads(self.store.read(self._description) or b""))
         except JamError:
             raise
         except (OSError, ValueError, TypeError):
@@ -405,8 +399,8 @@ class FilePlace(Place):
 
     def _changed(self, what: list[str]) -> InputError:
         return InputError(
-            f"{self.name} holds draws of release {self._release_id.release}, edition "
-            f"{self._release_id.edition}, with another {' and another '.join(what)}: "
+            f"{self.name} holds draws of release {self.release_id.release}, edition "
+            f"{self.release_id.edition}, with another {' and another '.join(what)}: "
             f"restore the old data, or {ANOTHER_EDITION}."
         )
 
@@ -416,19 +410,19 @@ class FilePlace(Place):
         A run of another release, or one without its draws, does not count: running the mechanism
         again reuses the draws that are stored, and pays for the rest.
         """
-        return read_run(self._run) if self._has_run and self.has_drawn else None
+        return read_run(self.run) if self._has_run and self.has_drawn else None
 
     def keep(self, run: ReleaseRun) -> None:
         """Keep the run, for a repeat of the release."""
-        with self._run_files.modes():
-            write_run(run, self._run)
+        with self.run_files.modes():
+            write_run(run, self.run)
 
     def keep_failure(self, attempt: str, text: str) -> None:
         """Keep why an attempt to open the private table failed, for its owner alone."""
         release_id = (
-            asdict(self._release_id) if self._exact else {"release": self._release_id.release}
+            asdict(self.release_id) if self._exact else {"release": self.release_id.release}
         )
-        keep_failure(_given(self._restricted), failure_of(release_id), attempt, text)
+        keep_failure(_given(self.restricted), failure_of(release_id), attempt, text)
 
 
 def keep_failure(files: ReleaseFiles, header: bytes, attempt: str, text: str) -> None:
@@ -447,42 +441,26 @@ def _given(files: ReleaseFiles | None) -> ReleaseFiles:
     return files
 
 
+@dataclass(kw_only=True, eq=False)
 class FolderPlace(FilePlace):
     """The folder of one release, which may already hold research and other files.
 
     `siblings` has the folders of other releases of the same ledger, as ``RELEASE/EDITION``.
     """
 
-    def __init__(
-        self,
-        folder: ReleaseFolder,
-        spec: ReleaseSpec,
-        domain: Domain,
-        release_id: ReleaseId,
-        *,
-        private: ReleaseFiles | None,
-        siblings: Path | None = None,
-    ) -> None:
-        self.folder = folder
-        self._siblings = siblings
-        super().__init__(
-            folder.files,
-            release_id,
-            root=folder.files.root,
-            run=folder.files.root,
-            spec=spec,
-            domain=domain,
-            # Research has no private store, and asks for none.
-            private=private or folder.restricted,
-            restricted=folder.restricted,
-        )
-        self.name = folder.name
+    folder: ReleaseFolder
+    siblings: Path | None = None
+
+    @property
+    def name(self) -> str:
+        """How messages name the place."""
+        return self.folder.name
 
     def stored(self) -> Iterator[StoredDraws]:
         """Yield the stored draws of every release here; see `Place.stored`."""
         folders = {self.folder.path}
-        if self._siblings is not None:
-            folders |= {path.parent.resolve() for path in self._siblings.glob(f"*/*/{DESCRIPTION}")}
+        if self.siblings is not None:
+            folders |= {path.parent.resolve() for path in self.siblings.glob(f"*/*/{DESCRIPTION}")}
         for folder in sorted(folders):
             files = DirectoryStore(folder / DRAWS).files
             if files and (folder / DESCRIPTION).exists():
@@ -525,16 +503,9 @@ class FolderPlace(FilePlace):
         if not self._exact or not self.folder.release.exists():
             return False
         there = self.folder.described()
-        return there["noise"] == "exact" and bool(there["key"] == asdict(self._release_id))
+        return there["noise"] == "exact" and bool(there["key"] == asdict(self.release_id))
 
-    def begin(
-        self,
-        public: Mapping[str, EncodedTable],
-        contents: str | None,
-        *,
-        opened: bool,
-        drawn: bool,
-    ) -> None:
+    def begin(self, public: Tables, contents: str | None, *, opened: bool, drawn: bool) -> None:
         """Claim the folder for this release, if its data are those of earlier draws.
 
         Only draws of this very release stay; other outputs are research, which must not be mistaken
@@ -548,5 +519,5 @@ class FolderPlace(FilePlace):
         if not self._belongs:
             folder.discard()
         super().begin(public, contents, opened=opened, drawn=drawn)
-        if self._domain is not None:
-            folder.write_domain(self._domain)
+        if self.domain is not None:
+            folder.write_domain(self.domain)

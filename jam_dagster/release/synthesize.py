@@ -38,6 +38,7 @@ from jam_dagster.release.public_side import (
     public_records,
     public_remarks,
 )
+from jam_dagster.release.run import errors_json
 from jam_dagster.reports.checks_page import render_checks
 from jam_dagster.tables.codes.table import digest_of
 from jam_dagster.tables.sources.identity import place_of
@@ -394,7 +395,8 @@ class _Steps:
                 folder.write_children(made.children, domain, self.spec.dialect)
             if isinstance(errors, Exception):
                 raise errors
-            folder.write_errors(errors)
+            if errors.synthetic is not None:
+                folder.write("errors.json", errors_json(errors), restricted=errors.restricted)
             with stage("checks"), redacted("the checks"):
                 checks = self._check(made)
             with stage("report"), redacted("the report"):
@@ -446,8 +448,20 @@ class _Steps:
             private = ReleaseFiles(UPath(store.absolute()), private=True)
             kept = private.below(CONTENTS_FOLDER, release_id.digest)
             self.folder = ReleaseFolder(request.out, kept)
+        files, restricted = self.folder.files, self.folder.restricted
         place = FolderPlace(
-            self.folder, spec, domain, release_id, private=private, siblings=request.siblings
+            store=files,
+            release_id=release_id,
+            root=files.root,
+            run=files.root,
+            run_files=files,
+            spec=spec,
+            domain=domain,
+            # Research has no private store, and asks for none.
+            private=private or restricted,
+            restricted=restricted,
+            folder=self.folder,
+            siblings=request.siblings,
         )
         place.check_free(None if public is None else digest_of(encoded_tables(public)))
         protection = spec.privacy.protection
@@ -499,7 +513,8 @@ class _Steps:
             domain=made.run.model.domain,
             not_releasable_because=["The noise is seeded, for research"] if research else [],
         )
-        self.folder.write_checks(page, found.to_json())
+        self.folder.write("checks.html", page.encode())
+        self.folder.write("checks.json", found.to_json().encode())
         return found.results
 
     def _report(
@@ -518,7 +533,7 @@ class _Steps:
         for one, said in editions:
             restricted = one.error is not None and one.error.restricted
             page = engine.report(one, said, checks=checks, restricted=restricted)
-            self.folder.write_report(page, restricted=restricted)
+            self.folder.write("report.html", page.encode(), restricted=restricted)
 
     def _certify(self, engine: Engine, made: MadeRelease, errors: ReleaseErrors) -> bool:
         files = self.folder.released_files(

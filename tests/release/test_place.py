@@ -32,11 +32,13 @@ def engine(home: Path, ledger: Ledger, **changes: Any) -> Engine:
     spec = specification(**{"noise": "exact", "epsilon": 0.3, **changes})
     release_id = spec.release_id(DOMAIN)
     store, closed = UPath(home), ReleaseFiles(UPath(home / "closed"), private=True)
+    files = ReleaseFiles(store, private=False, hashes_in=closed)
     place = FilePlace(
-        ReleaseFiles(store, private=False, hashes_in=closed),
-        release_id,
+        store=files,
+        release_id=release_id,
         root=store / "archive" / archive_name(release_id),
         run=store / "asset.run",
+        run_files=files,
         spec=spec,
         domain=DOMAIN,
         private=closed,
@@ -187,11 +189,14 @@ def test_a_folder_that_another_run_begins_meanwhile_is_of_a_release(
 
     monkeypatch.setattr(ReleaseFolder, "holds_output", begun_meanwhile)
     (tmp_path / "out").mkdir()
+    folder, spec = ReleaseFolder(tmp_path / "out"), specification(noise="numpy")
     place = FolderPlace(
-        ReleaseFolder(tmp_path / "out"),
-        specification(noise="numpy"),
-        DOMAIN,
-        specification(noise="numpy").release_id(DOMAIN),
-        private=None,
+        store=folder.files,
+        release_id=spec.release_id(DOMAIN),
+        root=folder.files.root,
+        run=folder.files.root,
+        run_files=folder.files,
+        spec=spec,
+        folder=folder,
     )
     place.check_free(None)

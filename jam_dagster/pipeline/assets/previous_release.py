@@ -222,7 +222,7 @@ def _check_reliance(
     """Raise if the release of the partition before is not to be relied on."""
     graph = step.graph
     before = run.release.release_id.partition
-    archive = StorePlace(step.archive, run.release.release_id, folder)
+    archive = StorePlace.of(step.archive, run.release.release_id, folder)
     public = _drawn_on(step, run, folder)
     store = step.store(MECHANISM_RUN)
     faults = reliance_faults(
@@ -248,7 +248,7 @@ def _check_reliance(
 
 def _drawn_on(step: ReleaseStep, run: ReleaseRun, folder: UPath) -> MarginalSource:
     """Return the public table that the release of the partition before was drawn on."""
-    archive = StorePlace(step.archive, run.release.release_id, folder)
+    archive = StorePlace.of(step.archive, run.release.release_id, folder)
     # Before the release had this setting, or in the store of another mechanism.
     before = run.release.release_id.partition
     codes = archive.public() or step.load(PUBLIC_CODES, before, EncodedTable)
@@ -294,7 +294,7 @@ def ancestors(step: ReleaseStep, release_id: ReleaseId, ledger: Ledger) -> Itera
         folder = step.store(MECHANISM_RUN).beside(
             graph.key(MECHANISM_RUN), found.partition, RUN.suffix
         )
-        archive = StorePlace(step.archive, found, folder)
+        archive = StorePlace.of(step.archive, found, folder)
         before = archive.drawn_on(graph.before(found.partition))
         # Before the release had this setting, partitions were drawn on the given table.
         earlier = None if before is None else ancestor(ledger, found, before)

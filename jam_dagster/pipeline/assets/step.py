@@ -95,7 +95,7 @@ class ReleaseStep:
         self, domain: Domain, spec: "ReleaseSpec | None" = None, *, stores: "_Stores" = ()
     ) -> StorePlace:
         """Return the place of the draws; given the specification, the release may begin there."""
-        return StorePlace(
+        return StorePlace.of(
             self.archive,
             self.graph.spec.release_id(domain, self.partition),
             self.beside(MECHANISM_RUN, RUN.suffix),

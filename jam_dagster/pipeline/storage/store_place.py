@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 from jam_dagster.common.json_text import parse_json
 from jam_dagster.pipeline.storage.formats import CODES, codes_file, codes_of
@@ -24,67 +25,61 @@ if TYPE_CHECKING:
 
     from jam_dagster.privacy import ReleaseId
     from jam_dagster.release.files import ReleaseFiles
+    from jam_dagster.release.place import Tables
     from jam_dagster.release.spec import ReleaseSpec
-    from jam_dagster.tables import Domain, EncodedTable
+    from jam_dagster.tables import EncodedTable
 
 
+@dataclass(kw_only=True, eq=False)
 class StorePlace(FilePlace):
     """The draws of one release in a store, filed under its id in the ledger.
 
     The same release finds them again in any run and any process; another edition, partition or
-    specification has a folder of its own.
+    specification has a folder of its own. `stores` are all that may hold draws, and `before` is the
+    partition that the release would be drawn on.
     """
 
-    def __init__(
-        self,
+    stores: tuple[ReleaseFiles, ...] = ()
+    before: str | None = None
+
+    @classmethod
+    def of(
+        cls,
         store: ReleaseFiles,
         release_id: ReleaseId,
         run: UPath,
         private: ReleaseFiles | None = None,
-        *,
-        run_files: ReleaseFiles | None = None,
-        spec: ReleaseSpec | None = None,
-        domain: Domain | None = None,
-        stores: tuple[ReleaseFiles, ...] = (),
-        before: str | None = None,
-    ) -> None:
-        root = store.plain(store.path_of(release_id.release, "archive", archive_name(release_id)))
-        self._public: UPath = CODES.path(root / "public")
-        self._before, self._before_file = before, root / "before.json"
-        super().__init__(
-            store,
-            release_id,
-            root=root,
-            run=run,
-            run_files=run_files,
-            spec=spec,
-            domain=domain,
-            private=private,
-            restricted=None if private is None else private.below(release_id.release),
-        )
-        self._stores = stores
+        **given: Any,
+    ) -> Self:
+        """Return the place in a store, and in the private one if a run may begin there."""
+        root = store.path_of(release_id.release, "archive", archive_name(release_id))
+        restricted = None if private is None else private.below(release_id.release)
+        given = {"run_files": store, "private": private, "restricted": restricted, **given}
+        return cls(store=store, release_id=release_id, root=store.plain(root), run=run, **given)
+
+    @property
+    def _public(self) -> UPath:
+        path: UPath = CODES.path(self.root / "public")
+        return path
+
+    @property
+    def _before_file(self) -> UPath:
+        return self.root / "before.json"
 
     def stored(self) -> Iterator[StoredDraws]:
         """Yield the draws of every release that is stored here; see `Place.stored`."""
-        for store in self._stores:
+        for store in self.stores:
             yield from stored_draws(store)
 
-    def begin(
-        self,
-        public: Mapping[str, EncodedTable],
-        contents: str | None,
-        *,
-        opened: bool,
-        drawn: bool,
-    ) -> None:
+    def begin(self, public: Tables, contents: str | None, *, opened: bool, drawn: bool) -> None:
         """Note what data the release draws on; keep the public table, where that may change.
 
         The release before may be rerun, so the table need not stay as it is by itself.
         """
         super().begin(public, contents, opened=opened, drawn=drawn)
-        if not drawn and self._spec is not None and self._spec.previous is not None and public:
-            self._store.write(self._public, codes_file(public[""]))
-            self._store.write(self._before_file, json.dumps({"partition": self._before}).encode())
+        if not drawn and self.spec is not None and self.spec.previous is not None and public:
+            self.store.write(self._public, codes_file(public[""]))
+            self.store.write(self._before_file, json.dumps({"partition": self.before}).encode())
 
     @property
     def keeps_public(self) -> bool:
@@ -96,7 +91,7 @@ class StorePlace(FilePlace):
 
         It is the configured one if none is noted here; None: the given table.
         """
-        kept = self._store.read(self._before_file)
+        kept = self.store.read(self._before_file)
         if kept is None:
             return configured
         noted: str | None = parse_json(kept)["partition"]
@@ -104,7 +99,7 @@ class StorePlace(FilePlace):
 
     def public(self) -> EncodedTable | None:
         """Return the public table that the release was drawn on, if it is kept here."""
-        content = self._store.read(self._public) if self.has_drawn else None
+        content = self.store.read(self._public) if self.has_drawn else None
         return None if content is None else codes_of(content)
 
 

@@ -53,7 +53,7 @@ def store() -> ReleaseFiles:
 
 
 def put(store: ReleaseFiles, release_id: ReleaseId, *steps: str) -> None:
-    archive = StorePlace(store, release_id, store.path_of("people", "jam_pgm.run"))
+    archive = StorePlace.of(store, release_id, store.path_of("people", "jam_pgm.run"))
     for step in steps:
         archive.outcomes.put(step, {"value": 1})
     store.write(archive.root / "release.json", json.dumps({"key": asdict(release_id)}).encode())
