@@ -9,7 +9,8 @@ first; see `jam_dagster.mechanisms.loops.single_attributes`.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -91,6 +92,9 @@ what it sums, so by less than the root of their number."""
 LOUDEST = 150.0
 """A marginal is no candidate where the noise of its cells adds up to more than so many times the
 records: it would hide all that its margins hold, which smaller marginals have with less."""
+
+SCORED, SCORED_CELLS = 4096, 2**24
+"""The most candidates that a round looks at, and the most cells: of more, it looks at some."""
 
 NEGLIGIBLE = 1e-9
 """The part of the budget that is not worth a round."""
@@ -257,7 +261,7 @@ class _Candidates:
         self.fitting = TractabilityFilter(domain, self.closure).fitting([], size_limit_mb)
         degrees = [len(self.closure[number]) for number in self.fitting]
         self.levels = {degree: degrees.count(degree) for degree in sorted(set(degrees))}
-        self._cells = [domain.size(clique) for clique in self.closure]
+        self.cells = [domain.size(clique) for clique in self.closure]
         self._precisions: dict[Clique, float] = {}
 
     def note(self, clique: Clique, sigma: float) -> None:
@@ -274,7 +278,11 @@ class _Candidates:
         price = float(f"{rho_select:.6g}")
         told = _told(price, records, neighbours)
         most = max(
-            (degree for degree, count in self.levels.items() if told >= math.log(count)),
+            (
+                degree
+                for degree, count in self.levels.items()
+                if told >= math.log(min(count, SCORED))
+            ),
             default=min(self.levels),
         )
         sigma = gaussian_sigma(neighbours.marginal_l2, price * (1.0 - SELECTING) / SELECTING)
@@ -286,7 +294,7 @@ class _Candidates:
         numbers = [number for number in self.fitting if len(self.closure[number]) <= most]
         loud = LOUDEST * records / sigma
         # If all are too loud, all are left.
-        numbers = [number for number in numbers if self._cells[number] <= loud] or numbers
+        numbers = [number for number in numbers if self.cells[number] <= loud] or numbers
         weights = self.margins.unsettled(settled)
         heaviest = max(float(weights[number].sum()) for number in numbers)
         if heaviest == 0.0:
@@ -294,6 +302,28 @@ class _Candidates:
             weights = self.margins.weights
             heaviest = max(float(weights[number].sum()) for number in numbers)
         return _Weights(most, numbers, weights, heaviest)
+
+    def some_of(self, numbers: Sequence[int], index: int) -> list[int]:
+        """Return those candidates that a round looks at, by the number of the round alone.
+
+        All of them if they are few. Otherwise a random part of each degree, which no data decide:
+        each round looks at others, and the best of many is seldom much better than the best of
+        some.
+        """
+        cells = sum(self.cells[number] for number in numbers)
+        if len(numbers) <= SCORED and cells <= SCORED_CELLS:
+            return list(numbers)
+        # Raw bits are the same in every version of NumPy.
+        places = np.random.PCG64(index).random_raw(len(self.closure))
+        degrees: dict[int, list[int]] = {}
+        for number in sorted(numbers, key=places.__getitem__):
+            degrees.setdefault(len(self.closure[number]), []).append(number)
+        kept = []
+        for of_degree in degrees.values():
+            summed = np.cumsum([self.cells[number] for number in of_degree])
+            within = int(np.searchsorted(summed, SCORED_CELLS // len(degrees), side="right"))
+            kept += of_degree[: max(1, min(within, SCORED // len(degrees)))]
+        return sorted(kept)
 
 
 def _told(rho_select: float, records: float, neighbours: Neighbours) -> float:
@@ -398,7 +428,8 @@ class _Run:
     def round(self) -> None:
         """Take one round.
 
-        - the margins that count, and the candidates that keep the model tractable
+        - the margins that count, and the candidates that keep the model tractable: of very many,
+          a random part
         - select one by the exponential mechanism with its expected gain over the workload, all of
           a degree together counting alike, or in a last round that nothing more helps
         - measure it, a single attribute with a part of the price once shares are even
@@ -417,14 +448,18 @@ class _Run:
                 return
             counted = self.candidates.weighed(SELECTING * planned, ctx.records, neighbours)
             limit = self._size_limit_mb(planned)
-            fitting = [n for n in self.fitting(limit, counted.numbers) if counted.of[n].any()]
-            if fitting:
+            all_fitting = [n for n in self.fitting(limit, counted.numbers) if counted.of[n].any()]
+            if all_fitting:
                 break
             if planned >= whole:
                 ctx.end(NOTHING_HELPS)
                 return
             # All that fits is settled at this price.
             self.price *= ANNEALED[1]
+        fitting = self.candidates.some_of(all_fitting, len(ctx.done))
+        levels: Mapping[int, int] = self.candidates.levels
+        if len(fitting) < len(all_fitting):
+            levels = Counter(len(self.closure[number]) for number in fitting)
 
         share = self._next(ctx.remaining)
         if ctx.has_ended():
@@ -441,7 +476,7 @@ class _Run:
             # The exponential mechanism with a base measure: all of a degree together count alike,
             # and nothing counts as `LEAST` of them. It depends on no record.
             scale = 2.0 * sensitivity / exponential_epsilon(rho_select)
-            chances = np.array([self.candidates.levels[len(self.closure[n])] for n in fitting])
+            chances = np.array([levels[len(self.closure[n])] for n in fitting])
             gains = self.gains(fitting, counted.of, ctx.sigma(rho_measure))
             nothing = [scale * math.log(LEAST)] * (len(candidates) - len(fitting))
             return np.append(gains - scale * np.log(chances), nothing)
