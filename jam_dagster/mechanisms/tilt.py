@@ -26,7 +26,12 @@ from jam_dagster.mechanisms.base import (
     public_of,
 )
 from jam_dagster.mechanisms.context import SMALLEST_RHO, Context
-from jam_dagster.mechanisms.loops.expected_gain import Margins, expected_gain, strengths_of
+from jam_dagster.mechanisms.loops.expected_gain import (
+    Margins,
+    expected_gain,
+    margins_by_bits,
+    strengths_of,
+)
 from jam_dagster.mechanisms.loops.graphical import size_limit_setting
 from jam_dagster.mechanisms.loops.moments import corrected
 from jam_dagster.mechanisms.loops.settings import MOST_ITERATIONS, setting
@@ -266,9 +271,8 @@ class _Candidates:
 
     def note(self, clique: Clique, sigma: float) -> None:
         """Take a measurement into account: it informs about every margin."""
-        number = self.closure.index(clique)
         cells = self.domain.size(clique)
-        for margin in self.margins.margins[number][1:]:
+        for margin in margins_by_bits(clique)[1:]:
             summed = (cells / self.domain.size(margin)) ** SHRUNK
             known = self._precisions.get(margin, 0.0)
             self._precisions[margin] = known + 1.0 / (sigma**2 * summed)

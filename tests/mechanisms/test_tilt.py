@@ -256,6 +256,37 @@ def test_a_marginal_whose_noise_hides_all_is_no_candidate(records, largest):
     assert found.heaviest == max(found.of[number].sum() for number in found.numbers)
 
 
+def test_a_round_looks_at_some_of_very_many_candidates(monkeypatch):
+    monkeypatch.setattr(module, "SCORED", 4)
+    workload = Workload.all_k_way(DOMAIN, 3)
+    draws = Draws(SeededNoise(1), UnledgeredAccount(30.0))
+    transcript = make_mechanism("tilt").run(table(300, 1), table(60, 2), workload, draws).transcript
+    looked_at = [one.candidates for one in transcript.rounds if one.rho_select]
+    assert max(looked_at) <= 4
+    # Which ones follows from the number of the round, so a verifier finds the same.
+    assert len({one.clique for one in transcript.rounds}) > 4
+    refit(transcript, DOMAIN, workload, table(60, 2))
+
+
+def test_which_candidates_a_round_looks_at_depends_on_its_number_alone(monkeypatch):
+    candidates = module._Candidates(DOMAIN, Workload.all_k_way(DOMAIN, 3), 40.0)
+    every = list(range(len(candidates.closure)))
+    assert candidates.some_of(every, 0) == every
+    monkeypatch.setattr(module, "SCORED", 9)
+    found = [candidates.some_of(every, index) for index in range(40)]
+    assert found == [candidates.some_of(every[::-1], index) for index in range(40)]
+    # Three of each degree, whichever they are.
+    degrees = [[len(candidates.closure[number]) for number in one] for one in found]
+    assert degrees == [[1, 1, 1, 2, 2, 2, 3, 3, 3]] * 40
+    assert {number for one in found for number in one} == set(every)
+    monkeypatch.setattr(module, "SCORED", 10**6)
+    # Pairs have 6 to 12 cells, and no more than a third of these.
+    monkeypatch.setattr(module, "SCORED_CELLS", 3 * 13)
+    for index in range(40):
+        pairs = [n for n in candidates.some_of(every, index) if len(candidates.closure[n]) == 2]
+        assert len(pairs) == 1 or sum(candidates.cells[n] for n in pairs) <= 13
+
+
 def test_choosing_nothing_ends_the_run_and_leaves_the_rest():
     """Only a last round may choose it: what tells nothing may tell something at a higher price."""
     whole = ScriptedNoise([0] * 50)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import combinations
 
 import numpy as np
@@ -64,30 +64,52 @@ class Margins:
             for margin in _margins(clique):
                 holding[margin] = holding.get(margin, 0.0) + weight / heaviest
         self.candidates = list(candidates)
-        self.margins = [_by_bits(clique) for clique in self.candidates]
-        self.weights = [
-            _exactly(np.array([0.0, *(holding.get(one, 0.0) for one in margins[1:])]))
-            for margins in self.margins
-        ]
-        for weights in self.weights:
-            if len(weights) > 2:
-                singles = [1 << index for index in range((len(weights) - 1).bit_length())]
-                weights[singles] *= ONE_WAY
-        most = max((weights.sum() for weights in self.weights if len(weights) > 2), default=None)
-        if most is not None:
-            for weights in self.weights:
-                if len(weights) == 2:
-                    weights[1] = min(weights[1], most)
+        self._number: dict[Clique, int] = {(): 0}
+        for clique in self.candidates:
+            for margin in _margins(clique):
+                self._number.setdefault(margin, len(self._number))
+        held = np.array([holding.get(margin, 0.0) for margin in self._number])
+        held[0] = 0.0
+        # Candidates of as many attributes are rows of one table.
+        self._levels: list[tuple[list[int], npt.NDArray[np.intp], Floats]] = []
+        for degree in sorted(set(map(len, self.candidates))):
+            places = [i for i, clique in enumerate(self.candidates) if len(clique) == degree]
+            margins = self._margins_of([self.candidates[i] for i in places], degree)
+            weights = _exactly(held[margins])
+            if degree > 1:
+                weights[:, [1 << index for index in range(degree)]] *= ONE_WAY
+            self._levels.append((places, margins, weights))
+        sums = [weights.sum(axis=1).max() for _, _, weights in self._levels if weights.shape[1] > 2]
+        if sums:
+            for _, _, weights in self._levels:
+                if weights.shape[1] == 2:
+                    np.minimum(weights[:, 1], max(sums), out=weights[:, 1])
+        self.weights = self._listed(weights for _, _, weights in self._levels)
 
-    def unsettled(self, settled: Mapping[Clique, bool] | frozenset[Clique]) -> list[Floats]:
+    def _margins_of(self, cliques: Sequence[Clique], degree: int) -> npt.NDArray[np.intp]:
+        """Return the numbers of all sets of attributes of each clique, in the order of bits."""
+        found = np.zeros((len(cliques), 1 << degree), np.intp)
+        for bits in range(1, 1 << degree):
+            within = [index for index in range(degree) if bits >> index & 1]
+            found[:, bits] = [
+                self._number[tuple(clique[index] for index in within)] for clique in cliques
+            ]
+        return found
+
+    def _listed(self, levels: Iterable[Floats]) -> list[Floats]:
+        """Return rows of the tables of the levels by candidate."""
+        found: dict[int, Floats] = {}
+        for (places, _, _), weights in zip(self._levels, levels, strict=True):
+            found.update(zip(places, weights, strict=True))
+        return [found[place] for place in range(len(self.candidates))]
+
+    def unsettled(self, settled: Collection[Clique]) -> list[Floats]:
         """Return the weights with zeros where a margin is settled."""
         if not settled:
             return self.weights
-        left = []
-        for margins, weights in zip(self.margins, self.weights, strict=True):
-            kept = [one not in settled for one in margins]
-            left.append(weights if all(kept) else weights * kept)
-        return left
+        kept = np.ones(len(self._number))
+        kept[[self._number[margin] for margin in settled if margin in self._number]] = 0.0
+        return self._listed(weights * kept[margins] for _, margins, weights in self._levels)
 
 
 def _margins(clique: Clique) -> Iterable[Clique]:
@@ -95,7 +117,7 @@ def _margins(clique: Clique) -> Iterable[Clique]:
         yield from combinations(clique, size)
 
 
-def _by_bits(clique: Clique) -> list[Clique]:
+def margins_by_bits(clique: Clique) -> list[Clique]:
     """Return all sets of a clique's attributes, in the order of their bits."""
     return [
         tuple(name for index, name in enumerate(clique) if bits >> index & 1)
@@ -104,13 +126,16 @@ def _by_bits(clique: Clique) -> list[Clique]:
 
 
 def _exactly(holding: Floats) -> Floats:
-    """Return the weight of what holds exactly each set, from that of what holds at least it."""
+    """Return the weight of what holds exactly each set, from that of what holds at least it.
+
+    Both have shape ``(m, 2^k)``.
+    """
     exact = holding.copy()
-    for index in range((len(exact) - 1).bit_length()):
-        pairs = exact.reshape(-1, 2, 1 << index)
-        pairs[:, 0] -= pairs[:, 1]
+    for index in range((exact.shape[1] - 1).bit_length()):
+        pairs = exact.reshape(len(exact), -1, 2, 1 << index)
+        pairs[:, :, 0] -= pairs[:, :, 1]
     # No marginal has none of a candidate's attributes; rounding leaves nothing of the others.
-    exact[0] = 0.0
+    exact[:, 0] = 0.0
     exact[exact < 1e-9] = 0.0
     return exact
 

@@ -14,6 +14,7 @@ from jam_dagster.mechanisms.loops.expected_gain import (
     STRENGTHS,
     Margins,
     expected_gain,
+    margins_by_bits,
     strengths_of,
 )
 from jam_dagster.models.graphical.kernels import library
@@ -36,11 +37,11 @@ def margins_of(workload: Workload) -> dict[tuple[str, ...], dict[tuple[str, ...]
     margins = Margins(workload, closure)
     return {
         clique: {
-            margin: float(weight) for margin, weight in zip(names, weights, strict=True) if margin
+            margin: float(weight)
+            for margin, weight in zip(margins_by_bits(clique), weights, strict=True)
+            if margin
         }
-        for clique, names, weights in zip(
-            margins.candidates, margins.margins, margins.weights, strict=True
-        )
+        for clique, weights in zip(margins.candidates, margins.weights, strict=True)
     }
 
 
