@@ -98,7 +98,7 @@ LOUDEST = 150.0
 """A marginal is no candidate where the noise of its cells adds up to more than so many times the
 records: it would hide all that its margins hold, which smaller marginals have with less."""
 
-SCORED, SCORED_CELLS = 4096, 2**24
+SCORED, SCORED_CELLS = 8192, 2**25
 """The most candidates that a round looks at, and the most cells: of more, it looks at some."""
 
 NEGLIGIBLE = 1e-9
