@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import zipfile
 from dataclasses import dataclass
 
+from jam_dagster.errors import DamagedOutcomeError
 from jam_dagster.privacy import Event, Kind
 from tests.torture.tally import Line
 from tests.torture.victims import Victim
@@ -57,7 +57,7 @@ class State:
 def _stored(victim: Victim, step: str) -> bool:
     try:
         return victim.store.get(step) is not None
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
+    except (OSError, DamagedOutcomeError) as error:
         raise ViolationError(f"the outcome of {step} cannot be read: {error}") from error
 
 
