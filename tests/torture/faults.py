@@ -12,6 +12,7 @@ import numpy as np
 
 from jam_dagster.privacy import DirectoryStore, Draws, ExactNoise, SeededNoise, outcome_store
 from jam_dagster.privacy.ledger.reservation import LedgerAccount
+from jam_dagster.privacy.noise.calls import NoiseCall
 from tests.torture.campaign import bring_to_its_end
 from tests.torture.execution import RunFailedError, execute
 from tests.torture.judge import State, ViolationError, judge
@@ -72,13 +73,13 @@ def write_in_place() -> None:
 
 
 def redraw_what_is_stored() -> None:
-    opened = Draws._open
+    recalled = Draws._recalled
 
-    def redrawn(draws: Draws, step: str, *others: Any) -> Any:
-        stored = opened(draws, step, *others)
-        return None if step == "evaluation/means" else stored
+    def redrawn(draws: Draws, call: NoiseCall) -> Any:
+        stored = recalled(draws, call)
+        return None if call.step == "evaluation/means" else stored
 
-    Draws._open = redrawn  # type: ignore[method-assign]
+    Draws._recalled = redrawn  # type: ignore[method-assign]
 
 
 def redraw_what_is_lost() -> None:
