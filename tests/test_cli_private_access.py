@@ -197,6 +197,9 @@ def test_the_secret_of_the_private_store_is_made_once_and_is_its_owners(
     assert not Path("other").exists()
     secret.write_bytes(b"short")
     assert "restore it from a backup" in run(*synthesize(*RELEASE, *OFF)).stderr
+    no_folder = run(*synthesize(*RELEASE, *OFF, "--private-store", "priv.csv"))
+    assert no_folder.exit_code == 2
+    assert "priv.csv cannot be used" in " ".join(no_folder.stderr.split())
 
 
 def test_releases_of_a_ledger_on_a_server_share_a_secret_of_their_user(

@@ -45,16 +45,21 @@ def stored_secret(folder: Path | UPath, *, make: bool) -> bytes:
     except FileNotFoundError:
         return secrets.token_bytes(_SECRET_BYTES)
     except OSError as error:
-        raise SpecificationError(
-            f"the private store {folder} cannot be used ({error.strerror}): name another folder, "
-            "such as with --private-store, or change its permissions"
-        ) from None
+        raise unusable(folder, error) from None
     if len(secret) != _SECRET_BYTES:
         raise SpecificationError(
             f"{path} is not the secret that sources are bound with: restore it from a backup, or "
             "remove it and bind the sources again (`jam-dagster ledger rebind`)"
         )
     return secret
+
+
+def unusable(folder: Path | UPath, error: OSError) -> SpecificationError:
+    """Return the error of a private store that can be neither read nor written."""
+    return SpecificationError(
+        f"the private store {folder} cannot be used ({error.strerror}): name another folder, such "
+        "as with --private-store, or change its permissions"
+    )
 
 
 def keyed_contents(secret: bytes, release: str, contents: str) -> str:

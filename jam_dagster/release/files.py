@@ -23,7 +23,7 @@ from jam_dagster.common.files import (
 from jam_dagster.common.redaction import redacted
 from jam_dagster.common.variables import with_names
 from jam_dagster.errors import InputError, JamError, SourceError, SpecificationError
-from jam_dagster.privacy.private_store import stored_secret
+from jam_dagster.privacy.private_store import stored_secret, unusable
 
 if TYPE_CHECKING:
     from upath import UPath
@@ -228,13 +228,14 @@ class ReleaseFiles:
 
     def secret(self, *, make: bool = True) -> bytes:
         """Return the secret that binds sources; see `stored_secret`."""
-        with self._named("reading a secret"):
+        try:
             if make:
                 self.make_directory(self.root)
-            try:
-                return stored_secret(self.root, make=make)
-            except SpecificationError as error:
-                raise SpecificationError(self.shown(error)) from None
+            return stored_secret(self.root, make=make)
+        except OSError as error:
+            raise SpecificationError(self.shown(unusable(self.root, error))) from None
+        except SpecificationError as error:
+            raise SpecificationError(self.shown(error)) from None
 
     def make_directory(self, path: UPath) -> None:
         """Make a folder; a private one is closed to others from the root down."""
