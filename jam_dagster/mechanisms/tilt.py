@@ -244,12 +244,14 @@ class _Weights:
 
     `most` is the most attributes of a candidate: the choice among more would be as good as
     chance. `of` has N of the margins of each candidate, `heaviest` is the largest sum of them.
+    Only candidates with some are `counting`, by their numbers among all.
     """
 
     most: int
     numbers: Sequence[int]
     of: Sequence[np.ndarray]
     heaviest: float
+    counting: Sequence[bool]
 
 
 class _Candidates:
@@ -300,12 +302,14 @@ class _Candidates:
         # If all are too loud, all are left.
         numbers = [number for number in numbers if self.cells[number] <= loud] or numbers
         weights = self.margins.unsettled(settled)
-        heaviest = max(float(weights[number].sum()) for number in numbers)
+        sums = self.margins.sums(weights)
+        heaviest = float(sums[numbers].max())
         if heaviest == 0.0:
             # All is settled: then all counts again.
             weights = self.margins.weights
-            heaviest = max(float(weights[number].sum()) for number in numbers)
-        return _Weights(most, numbers, weights, heaviest)
+            sums = self.margins.sums(weights)
+            heaviest = float(sums[numbers].max())
+        return _Weights(most, numbers, weights, heaviest, (sums > 0.0).tolist())
 
     def some_of(self, numbers: Sequence[int], index: int) -> list[int]:
         """Return those candidates that a round looks at, by the number of the round alone.
@@ -319,14 +323,16 @@ class _Candidates:
             return list(numbers)
         # Raw bits are the same in every version of NumPy.
         places = np.random.PCG64(index).random_raw(len(self.closure))
-        degrees: dict[int, list[int]] = {}
-        for number in sorted(numbers, key=places.__getitem__):
-            degrees.setdefault(len(self.closure[number]), []).append(number)
-        kept = []
-        for of_degree in degrees.values():
+        held = np.array(numbers)
+        held = held[np.argsort(places[held])]
+        degrees = np.array([len(self.closure[number]) for number in held])
+        kinds = np.unique(degrees)
+        kept: list[int] = []
+        for degree in kinds:
+            of_degree = held[degrees == degree]
             summed = np.cumsum([self.cells[number] for number in of_degree])
-            within = int(np.searchsorted(summed, SCORED_CELLS // len(degrees), side="right"))
-            kept += of_degree[: max(1, min(within, SCORED // len(degrees)))]
+            within = int(np.searchsorted(summed, SCORED_CELLS // len(kinds), side="right"))
+            kept += of_degree[: max(1, min(within, SCORED // len(kinds)))].tolist()
         return sorted(kept)
 
 
@@ -452,7 +458,7 @@ class _Run:
                 return
             counted = self.candidates.weighed(SELECTING * planned, ctx.records, neighbours)
             limit = self._size_limit_mb(planned)
-            all_fitting = [n for n in self.fitting(limit, counted.numbers) if counted.of[n].any()]
+            all_fitting = [n for n in self.fitting(limit, counted.numbers) if counted.counting[n]]
             if all_fitting:
                 break
             if planned >= whole:

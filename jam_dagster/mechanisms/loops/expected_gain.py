@@ -86,6 +86,13 @@ class Margins:
                     np.minimum(weights[:, 1], max(sums), out=weights[:, 1])
         self.weights = self._listed(weights for _, _, weights in self._levels)
 
+    def sums(self, weights: Sequence[Floats]) -> Floats:
+        """Return the sum of the weights of each candidate, shape ``(m,)``."""
+        found = np.zeros(len(self.candidates))
+        for places, _, _ in self._levels:
+            found[places] = np.array([weights[place] for place in places]).sum(axis=1)
+        return found
+
     def _margins_of(self, cliques: Sequence[Clique], degree: int) -> npt.NDArray[np.intp]:
         """Return the numbers of all sets of attributes of each clique, in the order of bits."""
         found = np.zeros((len(cliques), 1 << degree), np.intp)

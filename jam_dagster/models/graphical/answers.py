@@ -202,20 +202,19 @@ def _as_laid_out(belief: np.ndarray, mask: int, sizes: Sequence[int]) -> Operand
 def _inside(masks: Sequence[int], sizes: Sequence[int]) -> dict[int, int]:
     """Return the largest containing mask, for masks inside one with an attribute more."""
     known = set(masks)
-    most = max((mask.bit_count() for mask in masks), default=0)
-    everything = 0
-    for mask in masks:
-        everything |= mask
     larger: dict[int, int] = {}
+    keys: dict[int, tuple[int, int]] = {}
     for mask in masks:
-        if mask.bit_count() < most:
-            above = [mask | 1 << i for i in bits(everything & ~mask) if mask | 1 << i in known]
-            if above:
-                larger[mask] = min(above, key=lambda one: (cells_of(one, sizes), one))
+        within = [mask ^ 1 << i for i in bits(mask)]
+        if within := [one for one in within if one in known]:
+            key = (cells_of(mask, sizes), mask)
+            for one in within:
+                if one not in larger or key < keys[one]:
+                    larger[one], keys[one] = mask, key
 
     def top(mask: int) -> int:
         while mask in larger:
             mask = larger[mask]
         return mask
 
-    return {mask: top(mask) for mask in larger}
+    return {mask: top(mask) for mask in masks if mask in larger}

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from jam_dagster.errors import DomainError, SpecificationError
 from jam_dagster.models.measurement import check_marginal
 from jam_dagster.tables import Clique, Domain, EncodedTable, MarginalSource, PublicTables
+from jam_dagster.tables.codes.counting import added_weights
 
 LARGEST_DOMAIN_CELLS = 2**22
 """Cells of a domain that a distribution over all of them may have: 32 MiB of weights."""
@@ -93,8 +94,12 @@ class Support:
     def marginal(self, names: Sequence[str], weights: npt.NDArray[np.float64]) -> np.ndarray:
         """Add up the weights of the records in each cell of a marginal."""
         cells = check_marginal(self.domain, names)
+        sizes = [self.domain.sizes[name] for name in names]
+        added = added_weights([self.table.column(name) for name in names], sizes, weights)
+        if added is not None:
+            return added.reshape(sizes)
         counts = np.bincount(self.codes(names), weights=weights, minlength=cells)
-        return counts.reshape([self.domain.sizes[name] for name in names])
+        return counts.reshape(sizes)
 
     def marginals(
         self, cliques: Iterable[Clique], weights: npt.NDArray[np.float64]

@@ -1,5 +1,5 @@
 /* Counts of records by their codes: those of a block of attributes in one pass over its columns,
- * from which the marginals within it are summed. Plain C without dependencies; counting.py is its
+ * from which the marginals within it are summed; and sums of weights of records. Plain C without dependencies; counting.py is its
  * only caller, and has the same operations in NumPy for where no compiler was at hand. */
 
 #include <pthread.h>
@@ -15,7 +15,7 @@
 #endif
 
 /* Raised with every change of what counting.py hands over: an old library is then left alone. */
-int64_t jam_version(void) { return 1; }
+int64_t jam_version(void) { return 2; }
 
 /* No block has more attributes, as in covering.py. */
 #define MOST 24
@@ -169,4 +169,19 @@ void jam_count(
     const int started = second_spare && !pthread_create(&thread, NULL, count_blocks, &second);
     count_blocks(&first);
     if (started) pthread_join(thread, NULL);
+}
+
+/* Adds the weight of each record to its cell, one after the other. */
+void jam_add_weights(
+    const void *const *columns, const int64_t *widths, const int64_t *sizes, int64_t length,
+    int64_t rows, const double *weights, double *cells
+) {
+    uint32_t joint[SLICE];
+    for (int64_t from = 0; from < rows; from += SLICE) {
+        const int64_t left = rows - from, n = left < SLICE ? left : SLICE;
+        memset(joint, 0, (size_t)n * sizeof(uint32_t));
+        for (int64_t a = 0; a < length; a++)
+            join(joint, columns[a], widths[a], (uint32_t)sizes[a], from, n);
+        for (int64_t i = 0; i < n; i++) cells[joint[i]] += weights[from + i];
+    }
 }

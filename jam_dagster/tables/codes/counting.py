@@ -16,11 +16,11 @@ import numpy.typing as npt
 from jam_dagster.common.compiled import compiled
 from jam_dagster.tables.codes.covering import Axes
 
-Column = npt.NDArray[np.unsignedinteger[Any]]
+Column = npt.NDArray[np.integer[Any]]
 Cells = npt.NDArray[np.signedinteger[Any]]
 Blocks = Mapping[Axes, Sequence[Axes]]
 
-VERSION = 1
+VERSION = 2
 """Version of the interface between this module and counting.c."""
 
 MOST_CELLS = 1 << 32
@@ -46,6 +46,11 @@ def library() -> ctypes.CDLL | None:
             *(number, pointer, pointer),
         ]
         loaded.jam_count.restype = None
+        loaded.jam_add_weights.argtypes = [
+            *(pointer, pointer, pointer, number),
+            *(number, pointer, pointer),
+        ]
+        loaded.jam_add_weights.restype = None
     return loaded
 
 
@@ -109,6 +114,41 @@ def add_counts(
         spares[0].ctypes.data,
         spares[1].ctypes.data if len(spares) > 1 else None,
     )
+
+
+def added_weights(
+    columns: Sequence[Column], sizes: Sequence[int], weights: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64] | None:
+    """Return the sum of the weights of the records in each cell of a marginal, flat.
+
+    They are added in the order of the records, as `numpy.bincount` does. None if no loops were
+    compiled.
+
+    Parameters
+    ----------
+    columns
+        Codes of each attribute in one, two or four bytes, shape (records,).
+    sizes
+        Number of values of each.
+    weights
+        Shape (records,).
+    """
+    loaded = library()
+    if loaded is None:
+        return None
+    held = [np.ascontiguousarray(column) for column in columns]
+    given = np.ascontiguousarray(weights, dtype=np.float64)
+    cells = np.zeros(prod(sizes))
+    loaded.jam_add_weights(
+        (ctypes.c_void_p * len(held))(*(column.ctypes.data for column in held)),
+        (ctypes.c_int64 * len(held))(*(column.itemsize for column in held)),
+        (ctypes.c_int64 * len(held))(*sizes),
+        len(held),
+        len(given),
+        given.ctypes.data,
+        cells.ctypes.data,
+    )
+    return cells
 
 
 def _add_by_numpy(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jam_dagster.tables.codes import counting
-from jam_dagster.tables.codes.counting import add_counts
+from jam_dagster.tables.codes.counting import add_counts, added_weights
 
 WAYS = ["one thread", "two threads", "numpy"]
 
@@ -103,3 +103,23 @@ def test_every_block_is_counted_once(way, monkeypatch):
 
 def test_nothing_is_counted_without_blocks():
     add_counts({}, (2,), {}, {})
+
+
+@pytest.mark.skipif(counting.library() is None, reason="the loops are not compiled")
+@pytest.mark.parametrize("rows", [0, 1, 2048, 5001])
+def test_weights_are_added_as_numpy_adds_them(rows):
+    """To the last bit: they are added in the order of the records."""
+    rng = np.random.default_rng(rows)
+    sizes = (3, 300, 7)
+    columns = [rng.integers(0, size, rows).astype(np.min_scalar_type(size)) for size in sizes]
+    weights = rng.random(rows)
+    joint = np.zeros(rows, np.intp)
+    for column, size in zip(columns, sizes, strict=True):
+        joint = joint * size + column
+    found = added_weights(columns, sizes, weights)
+    assert np.array_equal(found, np.bincount(joint, weights=weights, minlength=6300))
+
+
+def test_without_the_library_no_weights_are_added(monkeypatch):
+    monkeypatch.setattr(counting, "library", lambda: None)
+    assert added_weights([np.zeros(3, np.uint8)], (2,), np.ones(3)) is None
