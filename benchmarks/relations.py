@@ -5,12 +5,13 @@
 
 Tables and splits are those of `benchmarks.verdicts` (fair and moved), the whole Adult and Titanic
 split alike, the papers' own splits, and public tables that are plain wrong. Of each the command
-measures the public table, the public prior, TILT's model and its rows, after they were encoded and
-decoded as a release's are: the mean distance of correlations from the private table's, and of
-regression coefficients in standard units; how many material coefficients have the wrong sign; the
-area under a classifier's curve on private rows; the daily curve's error; the mean L1 distances of
-all three-way marginals and of pairs at eight groups of values. Noise is seeded, and rows that the
-file holds already are not measured again.
+measures the public table, the public prior, TILT's model, its rows, and those without the tilt to
+correlations if there is one, after they were encoded and decoded as a release's are: the mean
+distance of correlations from the private table's, and of regression coefficients in standard units;
+how many material coefficients have the wrong sign; the area under a classifier's curve on private
+rows; the daily curve's error; the mean L1 distances of all three-way marginals and of pairs at
+eight groups of values. Noise is seeded, and rows that the file holds already are not measured
+again.
 
 `--before` compares the rows with those of another file: the ratio of each measure's means over the
 seeds that both have.
@@ -40,6 +41,7 @@ from jam_dagster.mechanisms.loops.rows import finished
 from jam_dagster.mechanisms.public_prior import PublicPriorAlone
 from jam_dagster.models.base import Model
 from jam_dagster.models.row_search import search_rows
+from jam_dagster.models.tilted.corrected import CorrectedModel
 from jam_dagster.tables import Domain, EncodedTable, decode, encode
 from jam_dagster.tables.drafting.draft import draft_domain
 from jam_dagster.trials.runs import Run
@@ -222,9 +224,13 @@ def stages(cell: Cell, epsilon: float | None, seed: int) -> Iterator[tuple[str, 
     model: Model = run.make().run(cell.private, cell.public, workload, run.draws()).model
     rng = np.random.default_rng(seed)
     yield "prior" if epsilon is None else "model", model.sample(MODEL_ROWS, rng)
-    rng = np.random.default_rng(seed)
-    searched = search_rows(model, model.sample(records, rng), workload, rng).table
-    yield "prior rows" if epsilon is None else "rows", finished(searched, rng)
+    made = {"prior rows" if epsilon is None else "rows": model}
+    if epsilon is not None and isinstance(model, CorrectedModel):
+        made["rows without the tilt"] = model.base
+    for stage, one in made.items():
+        rng = np.random.default_rng(seed)
+        searched = search_rows(one, one.sample(records, rng), workload, rng).table
+        yield stage, finished(searched, rng)
 
 
 def measured(

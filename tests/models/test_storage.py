@@ -38,6 +38,7 @@ EXAMPLES: dict[str, Model] = {
         FittedModel(DOMAIN, 6.0, {("a", "b"): RNG.normal(size=(2, 3))}),
         WeightedTable(Support.of_domain(DOMAIN), 6.0, RNG.normal(size=6)),
         0.25,
+        before=WeightedTable(Support.of_domain(DOMAIN), 6.0, RNG.normal(size=6)),
     ),
     "product_mixture": ProductMixture(
         DOMAIN, 6.0, tuple(RNG.dirichlet(np.ones(size), 4) for size in DOMAIN.shape)

@@ -431,8 +431,10 @@ class TiltFit:
         if self.prior.support is None:
             return TiltedModel(network, None, 0.0, tuple(cliques), self.prior.populations)
         logs = self.prior.log_weights + self._potentials[self._codes].sum(axis=0)
-        rows = WeightedTable(self.prior.support, self.total, logs)
-        return TiltedModel(network, rows, self._share, tuple(cliques), self.prior.populations)
+        before = WeightedTable(self.prior.support, self.total, self.prior.log_weights)
+        rows = replace(before, log_weights=logs)
+        of_prior = self.prior.populations, before
+        return TiltedModel(network, rows, self._share, tuple(cliques), *of_prior)
 
     @property
     def released(self) -> TiltedModel:

@@ -28,7 +28,8 @@ class TiltedModel(StoredModel):
 
     `rows` are the weighted public records, None if there are none, and `share` is b, their
     probability. If there are several `populations`, which are public tables, the last attribute of
-    the network says which; the model's own domain is without.
+    the network says which; the model's own domain is without. `before` are the records with their
+    weights before any measurement, None if those are the same.
     """
 
     network: FittedModel
@@ -36,6 +37,7 @@ class TiltedModel(StoredModel):
     share: float
     cliques: tuple[Clique, ...] = field(default=())
     populations: int = 1
+    before: WeightedTable | None = None
 
     kind = "tilted"
     archive = "potentials.npz"
@@ -94,7 +96,9 @@ class TiltedModel(StoredModel):
         if not isinstance(other, TiltedModel):
             return apart
         network, shares = self.network.distance(other.network), abs(self.share - other.share)
-        return max(apart, shares, network, self.share * _rows_apart(self.rows, other.rows))
+        records = self.share * _rows_apart(self.rows, other.rows)
+        before = self.share * _rows_apart(self.before or self.rows, other.before or other.rows)
+        return max(apart, shares, network, records, before)
 
     def sample(self, rows: int, rng: np.random.Generator) -> EncodedTable:
         """Sample a table with marginals as close to the model's as whole rows allow."""
@@ -129,6 +133,8 @@ class TiltedModel(StoredModel):
         if self.rows is not None:
             arrays["log_weights"] = self.rows.log_weights
             arrays |= column_arrays(self.rows.support.table)
+        if self.before is not None:
+            arrays["log_frequencies"] = self.before.log_weights
         return facts, arrays
 
     @classmethod
@@ -144,7 +150,9 @@ class TiltedModel(StoredModel):
             return made
         support = Support(table_of(made.domain, kept.arrays))
         rows = WeightedTable(support, kept.total, kept.arrays["log_weights"])
-        return replace(made, rows=rows, share=float(kept.facts["share"]))
+        frequencies = kept.arrays.get("log_frequencies")
+        before = None if frequencies is None else replace(rows, log_weights=frequencies)
+        return replace(made, rows=rows, share=float(kept.facts["share"]), before=before)
 
 
 def _rows_apart(rows: WeightedTable | None, others: WeightedTable | None) -> float:

@@ -1,18 +1,21 @@
 """Moments: a tilt of a model to the correlations of its own public records.
 
-A network of few parents an attribute loses relations that the weighted public records of a tilted
-model still hold. Let s be scores of an ordered attribute's values, their ranks and their numbers,
+A network of few parents an attribute loses relations that the public records of a tilted model
+still hold. Let s be scores of an ordered attribute's values, their ranks and their numbers,
 with mean 0 and variance 1 under the model, and f = s_a s_b / sd the moments of all pairs. Over
 a pool of the model's rows, theta and one potential u for each value minimize
 
     log mean exp(theta . f + u) - theta . t - u . q + r ||theta||^2 / 2 + `LEVEL` ||u||^2 / 2
 
-within bounds. q are the pool's shares of each value, which stay. t is the pool's own moment, moved
-towards that of the records by what is beyond `DOUBT` standard errors of so many records as they are
-worth. Pairs within a measured clique are not among them, for private knowledge is better: they
-follow the others. The strength r is that of the empirical Bayes estimate, one for all moments:
-1 / (mean of squared standard errors - 1). If that mean is hardly above one, all differences may be
-chance, and nothing is tilted.
+within bounds. q are the pool's shares of each value, which stay. t are the moments of the records
+as they were before any measurement: a potential that mends what the network lacks is too much for
+records that have it. The strength r is that of the empirical Bayes estimate, one for all moments:
+1 / (mean of squared standard errors - 1), of pairs that are within no measured clique. If that mean
+is hardly above one, all differences may be chance, and nothing is tilted.
+
+Pairs within a measured clique show whether the records are right. Nothing is tilted if the moments
+of these are not alike in model and records, or if a model that was measured has none. If fewer than
+`PROOF` of all pairs are, moments are moved by what is beyond `DOUBT` standard errors alone.
 
 The model alone decides all of it, so it costs nothing. A solution is an array of whole numbers. Its
 verification minimizes nothing: it evaluates one gradient.
@@ -54,18 +57,25 @@ LARGEST_LEVEL = 3.0
 LEVEL = 1e-4
 """The strength by which potentials of single values are held, since one a column is free."""
 
+PROOF = 1 / 8
+"""The least part of pairs that must be measured to show that the records are right."""
+
 DOUBT = 2.0
-"""Standard errors that a moment of the records may be off without moving the model."""
+"""Standard errors that a moment of the records may be off, if fewer are, without moving a model."""
 
 LEAST_EXCESS = 0.5
-"""By how much the mean squared standard error of all moments must be above one. Moments depend on
-each other, so it is often above one by chance."""
+"""By how much the mean squared standard error of moments must be above one. Moments depend on each
+other, so it is often above one by chance."""
 
-LEFT = 4.0
+LEAST_ALIKE = 0.8
+"""The least cosine between the moments of measured pairs in the model and in the records. It is
+hardly below 0.9 if the public table is right, and seldom above 0.5 if it is wrong."""
+
+LEFT = 2.0
 """The power with which records are worth less where TILT had to leave them."""
 
 SLACK = 0.1
-"""By how much that excess, the largest gradient over `REACHED` and the part that stays effective
+"""By how much the margin, the largest gradient over `REACHED` and the part that stays effective
 may be worse where a solution is verified: another machine's pool may be of other rows."""
 
 UNIT = 1e-9
@@ -102,29 +112,32 @@ class Scores:
     pairs: npt.NDArray[np.intp]
 
     @classmethod
-    def of(cls, domain: Domain, shares: list[Floats], measured: Sequence[Clique] = ()) -> Self:
-        """Return the scores under the shares of each attribute's values.
-
-        Pairs within a measured clique do not count.
-        """
+    def of(cls, domain: Domain, shares: list[Floats]) -> Self:
+        """Return the scores under the shares of each attribute's values."""
         columns, kinds = [], []
         for position, (attribute, share) in enumerate(zip(domain.attributes, shares, strict=True)):
             for kind, scores in _scores_of(attribute, share):
                 columns.append((position, scores))
                 kinds.append(kind)
-        known = {
-            pair
-            for clique in measured
-            for pair in itertools.combinations(sorted(domain.positions[one] for one in clique), 2)
-        }
         pairs = [
             (one, other)
             for one, other in itertools.combinations(range(len(columns)), 2)
-            if (pair := (columns[one][0], columns[other][0])) not in known
-            and len({*pair}) == TWO
+            if columns[one][0] != columns[other][0]
             and len({kinds[one], kinds[other]} - {"either"}) <= 1
         ]
         return cls(tuple(columns), np.array(pairs, dtype=np.intp).reshape(-1, 2))
+
+    def within(self, domain: Domain, cliques: Sequence[Clique]) -> npt.NDArray[np.bool_]:
+        """Return which pairs are of attributes of one of some cliques, shape ``(pairs,)``."""
+        known = {
+            pair
+            for clique in cliques
+            for pair in itertools.combinations(sorted(domain.positions[one] for one in clique), 2)
+        }
+        columns = [position for position, _ in self.columns]
+        return np.array(
+            [(columns[one], columns[other]) in known for one, other in self.pairs], dtype=np.bool_
+        )
 
     def of_rows(self, table: EncodedTable, start: int, end: int) -> Floats:
         """Return the scores of some rows, shape ``(end - start, columns)``."""
@@ -206,19 +219,21 @@ class Moments:
     ----------
     trusted
         How many records the public ones are worth: ``1 / sum w^2``, times the power `LEFT` of how
-        far TILT had to leave them, the odds of their share to those before any measurement. A model
-        that was fitted to single attributes alone is not tilted: no pair has shown it right.
+        far TILT had to leave them, the odds of their share to those before any measurement.
     excess
         By how much the mean squared standard error of moments is above one; r is its inverse.
+    margin
+        By how much that is above `LEAST_EXCESS`, or, if that is less, the likeness of measured
+        pairs above `LEAST_ALIKE`. Nothing is tilted unless it is above 0.
     """
 
     def __init__(self, model: TiltedModel, seed: int) -> None:
         self.domain, self.seed = model.domain, seed
-        self.trusted, self.excess = 0.0, -1.0
+        self.trusted, self.excess, self.margin = 0.0, -1.0, -1.0
         singles = [(name,) for name in self.domain.names]
         answers = model.marginals(singles)
         shares = [answers[single] / model.total for single in singles]
-        self.scores = Scores.of(self.domain, shares, model.cliques)
+        self.scores = Scores.of(self.domain, shares)
         sizes = self.domain.shape
         self._starts = np.concatenate([[0], np.cumsum(sizes)])
         self.size = len(self.scores.pairs) + int(self._starts[-1])
@@ -228,8 +243,10 @@ class Moments:
         odds = model.share / (1.0 - model.share) if model.share < 1.0 else np.inf
         trust = min(1.0, odds * (1.0 - LARGEST_SHARE) / LARGEST_SHARE) ** LEFT
         self.trusted = trust / float(np.square(weights).sum())
+        measured = self.scores.within(self.domain, model.cliques)
+        unproved = model.cliques and measured.all() == measured.any()
         # Records that are worth less than one say nothing.
-        if self.trusted < 1.0 or (model.cliques and max(map(len, model.cliques)) < TWO):
+        if self.trusted < 1.0 or unproved:
             return
         self.pool = model.sample(POOL, np.random.default_rng(seed))
         even = np.full(POOL, 1.0 / POOL)
@@ -237,18 +254,26 @@ class Moments:
         means, squares = self.scores.moments(self.pool, even), self._squares()
         # A moment without spread in the pool is no larger for that.
         self._spread = np.sqrt(np.maximum(squares - means**2, 1e-4))
-        recorded = self.scores.moments(model.rows.support.table, weights)
+        before = model.before or model.rows
+        recorded = self.scores.moments(before.support.table, before.probabilities)
         apart = (recorded - means) / self._spread
         # The network alone is further away than the whole model.
         of_records = max(1.0 - model.share, LARGEST_SHARE) / np.sqrt(self.trusted)
         error = float(np.hypot(of_records, POOL**-0.5))
-        self.excess = float(np.square(apart / error).mean()) - 1.0
-        moved = np.sign(apart) * np.maximum(np.abs(apart) - DOUBT * error, 0.0)
+        self.excess = float(np.square(apart[~measured] / error).mean()) - 1.0
+        self.margin = self.excess - LEAST_EXCESS
+        if model.cliques:
+            ours, theirs = (one[measured] / self._spread[measured] for one in (means, recorded))
+            lengths = float(np.linalg.norm(ours) * np.linalg.norm(theirs))
+            alike = float(ours @ theirs) / max(lengths, np.finfo(float).tiny)
+            self.margin = min(self.margin, alike - LEAST_ALIKE)
+        doubt = DOUBT * error if measured.mean() < PROOF else 0.0
+        moved = np.sign(apart) * np.maximum(np.abs(apart) - doubt, 0.0)
         self.targets = means / self._spread + moved
 
     def solve(self) -> Whole:
         """Return the power of `WEAKENED`, theta and the potentials, in units."""
-        for power in range(len(WEAKENED) if self.excess > LEAST_EXCESS else 0):
+        for power in range(len(WEAKENED) if self.margin > 0.0 else 0):
             found = np.concatenate([[power], self._minimized(WEAKENED[power])]).astype(np.int64)
             if not self._fault(found, slack=0.0):
                 return found
@@ -261,9 +286,9 @@ class Moments:
     def _fault(self, found: Whole, slack: float) -> str:
         if found.shape != (1 + self.size,) or found.dtype != np.int64:
             return "has another size than its model's moments"
-        if self.excess <= LEAST_EXCESS - slack:
+        if self.margin <= -slack:
             return "tilts a model that nothing should" if found.any() else ""
-        if not found.any() and self.excess <= LEAST_EXCESS + slack:
+        if not found.any() and self.margin <= slack:
             return ""
         if not 0 <= found[0] < len(WEAKENED):
             return "is held by no strength"

@@ -135,7 +135,8 @@ def test_parts_that_were_not_measured_are_compared_too() -> None:
     assert made.cliques == ()
     assert made.distance(prior(1)) == 0.0
     assert made.distance(replace(made, share=0.5)) == pytest.approx(0.2)
-    for changed in (replace(made, network=other.network), replace(made, rows=other.rows)):
+    others = {"network": other.network, "rows": other.rows, "before": other.rows}
+    for changed in (replace(made, **{name: part}) for name, part in others.items()):
         assert made.distance(changed) > 0.01
     whole = Support.of_domain(made.domain)
     elsewhere = WeightedTable(whole, 90.0, np.zeros(whole.size))
