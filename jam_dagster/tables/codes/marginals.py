@@ -21,7 +21,7 @@ Columns = Sequence[npt.NDArray[np.integer[Any]]]
 # Cells of a block of several marginals: its counts stay in the second-level cache.
 _BLOCK_CELLS = 1 << 16
 # Records by cell of a block, so that summing marginals from it takes far less than counting it.
-_ROWS_A_CELL = 32
+_ROWS_A_CELL = 16
 # The least cells of a block that is worth looking for: with fewer records, each marginal is one.
 _LEAST_CELLS = 1 << 10
 # Bytes of codes that wait to be counted together.
@@ -153,7 +153,7 @@ class MarginalCounter:
         self._wait_rows = 0
         row_bytes = sum(one.itemsize for one in self._types.values())
         self._most_waiting = min(
-            _ROWS_A_CELL * _BLOCK_CELLS, _MOST_WAITING // max(1, row_bytes), _MOST_ROWS // 2
+            2 * _ROWS_A_CELL * _BLOCK_CELLS, _MOST_WAITING // max(1, row_bytes), _MOST_ROWS // 2
         )
         self._blocks: dict[int, Blocks] = {}
 

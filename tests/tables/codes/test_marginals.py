@@ -77,7 +77,7 @@ def test_chunks_wait_and_are_counted_in_blocks(monkeypatch):
         counter.add([column[start : start + 90] for column in table.columns])
     for clique, counts in counter.counts().items():
         assert np.array_equal(counts, brute_force(table, clique) if clique else 1000)
-    assert [rows for rows, _ in asked] == [270, 270, 270, 190]
+    assert [rows for rows, _ in asked] == [540, 460]
     for rows, cells in asked:
         # Pairs with the column of 300 values are blocks by themselves; all others share few.
         assert sorted(one for one in cells if one > rows // 4) == [
