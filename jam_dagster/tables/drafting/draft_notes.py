@@ -50,7 +50,7 @@ def separator_of(names: Sequence[str]) -> str:
 def _header_of(table: pd.DataFrame) -> str:
     """Return that a table seems to lack its header, where most names are values below them."""
     rows = table.iloc[:_ROWS_FOR_HEADER]
-    alike = sum(str(name) in map(text_of, rows[name].dropna().unique()) for name in rows.columns)
+    alike = sum(str(name) in _texts_of(rows[name]) for name in rows.columns)
     if 2 * alike <= len(rows.columns):
         return ""
     return (
@@ -58,6 +58,17 @@ def _header_of(table: pd.DataFrame) -> str:
         " values of their columns: if the first line is a record, write the names above it, in the"
         " private file too"
     )
+
+
+def _texts_of(column: pd.Series[Any]) -> set[str]:
+    """Return the texts of numbers and texts, which a file without a header has."""
+    cells = column.dropna()
+    if pd.api.types.is_numeric_dtype(cells.dtype):
+        return {text_of(cell) for cell in cells.unique()}
+    if not pd.api.types.is_string_dtype(cells.dtype):
+        # Some times cannot even be taken out one by one.
+        return set()
+    return {cell for cell in cells if isinstance(cell, str)}
 
 
 def _notes(column: pd.Series[Any], encoded: EncodedTable) -> Iterator[str]:
