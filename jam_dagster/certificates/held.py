@@ -175,8 +175,8 @@ class Held:
         cliques = self.workload.cliques
         rows = release_rows(self.model, self.transcript, self.seed)
         with closing(rows) as chunks:
-            counts = (chunk.codes for chunk in chunks)
-            return counts_or_codes(counts, self.domain, cliques, records=self.transcript.records)
+            codes = (chunk.codes for chunk in chunks)
+            return counts_or_codes(codes, self.domain, cliques, records=self.transcript.records)
 
     @property
     def ignores_public(self) -> bool:

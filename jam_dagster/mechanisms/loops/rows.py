@@ -52,9 +52,6 @@ _PROCESS_BYTES = 2**28
 _CELL_BYTES = 64
 _SHARE_OF_MEMORY = 0.5
 
-# More of them take longer to send and add than to count a chunk.
-_MOST_SENT_CELLS = 2**24
-
 
 @dataclass(frozen=True)
 class SampledRows:

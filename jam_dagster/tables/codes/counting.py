@@ -23,9 +23,6 @@ Blocks = Mapping[Axes, Sequence[Axes]]
 VERSION = 2
 """Version of the interface between this module and counting.c."""
 
-MOST_CELLS = 1 << 32
-"""Joint codes have four bytes, as in counting.c."""
-
 LIBRARY = Path(__file__).with_name("_counting.so")
 
 # Rows counted at a time in NumPy: the codes of that many fit the second-level cache.
@@ -132,7 +129,14 @@ def added_weights(
         Number of values of each.
     weights
         Shape (records,).
+
+    Raises
+    ------
+    ValueError
+        A column has another length.
     """
+    if {len(column) for column in columns} - {len(weights)}:
+        raise ValueError("each record needs one weight")
     loaded = library()
     if loaded is None:
         return None

@@ -123,3 +123,8 @@ def test_weights_are_added_as_numpy_adds_them(rows):
 def test_without_the_library_no_weights_are_added(monkeypatch):
     monkeypatch.setattr(counting, "library", lambda: None)
     assert added_weights([np.zeros(3, np.uint8)], (2,), np.ones(3)) is None
+
+
+def test_each_record_needs_a_weight():
+    with pytest.raises(ValueError, match="one weight"):
+        added_weights([np.zeros(3, np.uint8)], (2,), np.ones(2))
