@@ -53,7 +53,14 @@ def read(path: Path, label: str) -> pd.DataFrame:
             f"{path} holds seed {one['seed']} of {one['split']} at epsilon {one['epsilon']:g} more "
             f"than once, with different settings of {label!r}: give each setting a label."
         )
-    settings = pd.DataFrame([json.loads(one) for one in runs["parameters"]], dtype=object)
+    return with_settings(runs)
+
+
+def with_settings(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return runs with their settings as columns."""
+    settings = pd.DataFrame(
+        [json.loads(one) for one in runs["parameters"]], index=runs.index, dtype=object
+    )
     # How many rounds were made is a column, too, and how many were asked for a setting.
     return runs.drop(columns=[one for one in settings if one in runs]).join(settings)
 

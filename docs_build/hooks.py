@@ -12,6 +12,7 @@ from mkdocs.structure.pages import Page
 
 from docs_build.command_line import command_line_page
 from docs_build.house_pages import house_page, linked
+from docs_build.measured_tables import with_tables
 from docs_build.mechanism_table import INDEX, MARK, add_pages, mechanism_table
 from docs_build.plain_pages import write_plain_pages
 from docs_build.python_reference import PACKAGES, package_page
@@ -35,11 +36,11 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_page_markdown(markdown: str, /, *, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Put the table of mechanisms into its page, and lead links to the site's pages."""
+    """Put tables into their pages, and lead links to the site's pages."""
     place = page.file.src_uri
     if place in PAGES:
         return markdown
-    markdown = linked(markdown, f"docs/{place}", place)
+    markdown = linked(with_tables(markdown), f"docs/{place}", place)
     return markdown.replace(MARK, mechanism_table()) if place == INDEX else markdown
 
 
