@@ -18,7 +18,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 
-FOLDERS = ("battery", "models", "mechanisms", "certificates")
+FOLDERS = ("battery", "models", "mechanisms", "certificates", "compat")
 """Tests of what follows from sums of floats."""
 
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
