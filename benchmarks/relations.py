@@ -258,6 +258,15 @@ def means(rows: Rows) -> Rows:
     return rows.groupby(keys, sort=False, dropna=False)[held].mean()
 
 
+def of_all(rows: Rows) -> Rows:
+    """Return rows in which those of a run that tilted nothing are also those without the tilt."""
+    run = [name for name in KEYS if name != "stage"]
+    tilted = pd.MultiIndex.from_frame(rows.loc[rows["stage"] == "rows without the tilt", run])
+    made = rows[rows["stage"] == "rows"]
+    plain = made[~pd.MultiIndex.from_frame(made[run]).isin(tilted)]
+    return pd.concat([rows, plain.assign(stage="rows without the tilt")], ignore_index=True)
+
+
 def ratios(rows: Rows, before: Rows) -> Rows:
     """Return the ratio of the means to those of other rows, over the seeds that both have."""
     both = rows[KEYS].merge(before[KEYS], on=KEYS)

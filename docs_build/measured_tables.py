@@ -21,8 +21,8 @@ table of that entry. An entry with ``rows`` is the record of a measurement, show
 ``cells``
     By heads, which may name values of ``across``: what is shown of a cell's rows.
     ``{error.mean:.3f}`` is their mean error, ``{error:g}`` the one that all have. Instead of this
-    text, ``show`` with a ``where`` of its own, or with ``least``: among cells of the same values in
-    these columns, the least is bold.
+    text, ``show`` with a ``where`` of its own; with ``each``, a column, for each value of which it
+    is shown; or with ``least``: among cells of the same values in these columns, the least is bold.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from benchmarks import error_study, tilt_ratio
+from benchmarks import error_study, intervals, previous_release, relations, tilt_ratio
 from jam_dagster.trials.measures import main_runs, ratios, searched
 from jam_dagster.trials.tables import Table
 
@@ -49,6 +49,13 @@ MARK = re.compile(r"^\[[^\]]+\]\((?:\.\./)*measurements/tables/(\w+)\.yaml#(\w+)
 Entry = Mapping[str, Any]
 
 
+class _Texts(yaml.SafeLoader):
+    """Reads all scalars as texts, so that figures keep their digits; ``<<`` merges as usual."""
+
+
+_Texts.yaml_implicit_resolvers = {"<": yaml.SafeLoader.yaml_implicit_resolvers["<"]}
+
+
 def with_tables(markdown: str) -> str:
     """Return a page's text with a table in place of each line that names one."""
     return MARK.sub(lambda mark: "\n".join(lines_of(entries(mark[1])[mark[2]])), markdown)
@@ -56,9 +63,9 @@ def with_tables(markdown: str) -> str:
 
 @cache
 def entries(page: str) -> dict[str, Entry]:
-    """Return the entries of a page. All scalars are texts, so figures keep their digits."""
+    """Return the entries of a page."""
     text = (FOLDER / "tables" / f"{page}.yaml").read_text(encoding="utf-8")
-    found: dict[str, Entry] = yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506, it makes texts
+    found: dict[str, Entry] = yaml.load(text, Loader=_Texts)  # noqa: S506, it is a safe one
     return found
 
 
@@ -84,8 +91,11 @@ FRAMES: Mapping[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
     "compared": _compared,
     "over_aim": _over_aim,
     "over_others": tilt_ratio.ratios,
+    "series": previous_release.summarize,
+    "held": intervals.summarize,
+    "of_all": relations.of_all,
 }
-"""Errors as a release has them, two settings side by side, or errors over other errors."""
+"""Errors as a release has them, two settings side by side, errors over others; means of studies."""
 
 
 def _frame(entry: Entry) -> pd.DataFrame:
@@ -111,7 +121,7 @@ def _frame(entry: Entry) -> pd.DataFrame:
         frame = frame.join(others, on=to["by"])
         frame[name] = frame[to["column"]] / frame[name]
     words = entry.get("names", {})
-    keys = (*entry["lines"].values(), *entry.get("across", []))
+    keys = {*entry["lines"].values(), *entry.get("across", []), *words}
     return frame.assign(**{key: _in_words(frame[key], words.get(key, {})) for key in keys})
 
 
@@ -176,7 +186,11 @@ def _cells(entry: Entry, frame: pd.DataFrame, head: str, how: Mapping[str, Any])
     made = []
     for values, group in rows.groupby([*across, *lines], observed=True):
         keys = dict(zip([*across, *lines], values, strict=True))
-        text = how["show"].format_map({str(name): _Values(group[name]) for name in group})
+        each = group.groupby(how["each"], observed=True) if "each" in how else [("", group)]
+        text = ", ".join(
+            how["show"].format_map({str(name): _Values(part[name]) for name in part})
+            for _, part in each
+        )
         if "nan" not in text:
             line = tuple(keys[one] for one in lines)
             made.append(_Cell(line, head.format_map(keys), keys, text))

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks.relations import CODED, KEYS, WRONG, Cell, _values, means, ratios
+from benchmarks.relations import CODED, KEYS, WRONG, Cell, _values, means, of_all, ratios
 from jam_dagster.tables import Domain, EncodedTable
 
 SIZES = {"Pclass": 3, "Sex": 2, "Age": 9, "Fare": 8, "Survived": 3}
@@ -66,3 +66,20 @@ def test_rows_are_compared_over_the_seeds_that_both_have() -> None:
     assert means(ours)["L1"].tolist() == [18.0]
     assert ratios(ours, before)["L1"].tolist() == [1.0]
     assert set(KEYS) <= set(ours)
+
+
+def test_rows_of_a_run_that_tilted_nothing_are_those_without_the_tilt() -> None:
+    columns = ["table", "public", "epsilon", "seed", "stage", "L1"]
+    rows = pd.DataFrame(
+        [
+            ("a", "fair", 1.0, 0, "rows", 0.1),
+            ("a", "fair", 1.0, 0, "rows without the tilt", 0.2),
+            ("a", "fair", 1.0, 1, "rows", 0.4),
+            ("a", "fair", None, 1, "public", 0.9),
+        ],
+        columns=columns,
+    )
+    found = means(of_all(rows))["L1"]
+    assert found["a", "fair", 1.0, "rows"] == pytest.approx(0.25)
+    assert found["a", "fair", 1.0, "rows without the tilt"] == pytest.approx(0.3)
+    assert len(found) == 3
