@@ -24,7 +24,7 @@ from jam_dagster.certificates.facts import (
 )
 from jam_dagster.common.files import read_text_bytes, write_whole
 from jam_dagster.common.html_pages import figures
-from jam_dagster.common.json_text import DAMAGE, parse_json
+from jam_dagster.common.json_text import DAMAGE, OR_ITS_VERSION, parse_json
 from jam_dagster.common.section import parsed
 from jam_dagster.errors import InputError
 from jam_dagster.privacy import (
@@ -192,8 +192,10 @@ class Certificate:
         return {**content, "seal": seal_of(content)}
 
     @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> Certificate:
+    def from_dict(cls, content: Mapping[str, Any], where: object = "The document") -> Certificate:
         """Return the certificate of a document; its derived parts are ignored.
+
+        `where` names the document in errors.
 
         Raises
         ------
@@ -203,8 +205,8 @@ class Certificate:
         version = content.get("version")
         if content.get("schema") != SCHEMA or type(version) is not int or version != VERSION:
             raise InputError(
-                f"This is not a certificate of version {VERSION}: give the {FILE_NAME} of a "
-                "release, or verify it with the version of jam-dagster that made it."
+                f"{where} is not a certificate of version {VERSION}: give the {FILE_NAME} of a "
+                f"release, {OR_ITS_VERSION}."
             )
         try:
             certificate = cls._parsed(content)
@@ -212,8 +214,8 @@ class Certificate:
             certificate.to_dict()
         except DAMAGE as wrong:
             raise InputError(
-                f"The certificate is damaged ({type(wrong).__name__}: {wrong}). Restore it, or "
-                "issue it again from its release, which charges nothing."
+                f"{where} is damaged ({type(wrong).__name__}: {wrong}). Restore it, issue it again "
+                f"from its release, which charges nothing, {OR_ITS_VERSION}."
             ) from None
         return certificate
 
@@ -266,12 +268,17 @@ class Certificate:
     @classmethod
     def load(cls, path: Path | UPath) -> Certificate:
         """Read a certificate, or the one in a folder; see `read_document`."""
-        return cls.from_dict(read_document(path))
+        return cls.from_dict(read_document(path), file_in(path))
+
+
+def file_in(path: Path | UPath) -> Path | UPath:
+    """Return the certificate's file at a path, which may be its folder."""
+    return path / FILE_NAME if path.is_dir() else path
 
 
 def read_document(path: Path | UPath) -> dict[str, Any]:
     """Return the document in a file, or in the ``certificate.json`` of a folder."""
-    file = path / FILE_NAME if path.is_dir() else path
+    file = file_in(path)
     try:
         content = parse_json(read_text_bytes(file))
     except OSError as error:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from jam_dagster.certificates.certificate import (
     Certificate,
     facts_of,
+    file_in,
     read_document,
     seal_of,
     setting_fault,
@@ -75,7 +76,7 @@ def releasable_certificate(path: Path | UPath) -> Certificate:
         If there is no certificate, it was altered, or its release may not leave.
     """
     document = read_document(path)
-    certificate = Certificate.from_dict(document)
+    certificate = Certificate.from_dict(document, file_in(path))
     if document.get("seal") != seal_of(document):
         raise InputError(_ALTERED)
     if not certificate.releasable:
@@ -158,7 +159,7 @@ def verify(
         If there is no certificate to read.
     """
     document = read_document(path)
-    certificate = Certificate.from_dict(document)
+    certificate = Certificate.from_dict(document, file_in(path))
     folder = path if path.is_dir() else path.parent
     held = Held(certificate, folder, files or {}, public)
     return [

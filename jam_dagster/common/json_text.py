@@ -6,6 +6,8 @@ import json
 import math
 from typing import Any
 
+from jam_dagster.errors import InputError
+
 MOST_DEPTH = 64
 """The deepest nesting of lists and mappings in a document."""
 
@@ -16,6 +18,16 @@ _NESTING = (dict, list)
 
 DAMAGE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 """Exceptions from reading a damaged document: wrong types, missing parts, deep nesting."""
+
+OR_ITS_VERSION = "or read it with the version of jam-dagster that made it"
+"""The remedy if a stored file is whole, and a later version made it."""
+
+
+def damaged(path: object, fault: BaseException) -> InputError:
+    """Return the error of a stored document that this version cannot read."""
+    return InputError(
+        f"{path} is damaged ({type(fault).__name__}: {fault}): restore it, {OR_ITS_VERSION}"
+    )
 
 
 def parse_json(text: str | bytes) -> Any:

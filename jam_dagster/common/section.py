@@ -20,7 +20,7 @@ from pydantic import (
 )
 from pydantic.errors import PydanticInvalidForJsonSchema
 
-from jam_dagster.common.validation import unknown_key
+from jam_dagster.common.validation import shown_key, unknown_key
 from jam_dagster.errors import JamError, SpecificationError
 
 
@@ -255,6 +255,8 @@ def parsed(kind: Callable[..., Made], parts: Mapping[str, Any], **others: Any) -
     """
     hints = _hints_of(kind)
     for name, value in parts.items():
-        if name in hints and not is_of(hints[name], value):
+        if name not in hints:
+            raise TypeError(f"it has the unknown key {shown_key(name)}")
+        if not is_of(hints[name], value):
             raise TypeError(f"{name} is {value!r:.40}")
     return kind(**parts, **others)

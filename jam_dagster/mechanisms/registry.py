@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jam_dagster.common.files import read_text_bytes
-from jam_dagster.common.json_text import parse_json
+from jam_dagster.common.json_text import OR_ITS_VERSION, parse_json
 from jam_dagster.errors import DomainError, InputError, SpecificationError
 from jam_dagster.mechanisms.loops.settings import settings_of
 from jam_dagster.models.storage import GRAPHICAL, KINDS
@@ -149,8 +149,8 @@ def load_model(directory: Path | UPath) -> Model:
         kind = KINDS[parse_json(text).get("kind", GRAPHICAL)]
     except (ValueError, KeyError, AttributeError, TypeError) as damaged:
         raise InputError(
-            f"The model in {directory} is damaged, or of an unknown kind; "
-            "refit it from its transcript, or restore the folder."
+            f"The model in {directory} is damaged, or of an unknown kind; refit it from its "
+            f"transcript, restore the folder, {OR_ITS_VERSION}."
         ) from damaged
     model: Model = kind.load(directory)
     return model

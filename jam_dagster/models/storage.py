@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from jam_dagster.common.files import read_text_bytes, write_whole
-from jam_dagster.common.json_text import parse_json
+from jam_dagster.common.json_text import OR_ITS_VERSION, parse_json
 from jam_dagster.errors import InputError
 from jam_dagster.models.base import Model
 from jam_dagster.tables import Clique, Domain, EncodedTable
@@ -51,6 +51,9 @@ _DAMAGE = (
 )
 """Exceptions from reading a damaged archive, array or model."""
 
+
+_OF_ALL = frozenset({"kind", "total", "domain", "cliques"})
+"""The facts that each model's description has."""
 
 Facts = dict[str, Any]
 """Description of a model, as JSON writes it."""
@@ -124,7 +127,12 @@ class StoredModel(Model):
         with _stored_model(directory, cls.kind, cls.archive) as (facts, arrays):
             domain, total = Domain.from_dict(facts["domain"]), float(facts["total"])
             cliques = tuple(tuple(clique) for clique in facts["cliques"])
-            return cls._restored(Kept(domain, total, cliques, facts, arrays))
+            model = cls._restored(Kept(domain, total, cliques, facts, arrays))
+            own, named = model._stored()
+        unknown = (facts.keys() - own.keys() - _OF_ALL) | (arrays.keys() - named.keys())
+        if unknown:
+            raise _damaged(directory, f"it has the unknown key {min(unknown)!r}")
+        return model
 
 
 def column_arrays(table: EncodedTable) -> Arrays:
@@ -150,7 +158,7 @@ def _stored_model(
         facts = parse_json(read_text_bytes(described))
         found = facts.get("kind", GRAPHICAL)
     except _DAMAGE as damaged:
-        raise _damaged(directory, damaged) from damaged
+        raise _damaged(directory, type(damaged).__name__) from damaged
     if found != (kind or GRAPHICAL):
         raise InputError(
             f"{directory} holds a model of the kind {found!r}, not {kind or GRAPHICAL!r}: read it"
@@ -160,7 +168,7 @@ def _stored_model(
     try:
         yield facts, arrays
     except _DAMAGE as damaged:
-        raise _damaged(directory, damaged) from damaged
+        raise _damaged(directory, type(damaged).__name__) from damaged
 
 
 def _file(directory: Path | UPath, name: str) -> Path | UPath:
@@ -169,10 +177,10 @@ def _file(directory: Path | UPath, name: str) -> Path | UPath:
     return directory / name
 
 
-def _damaged(directory: Path | UPath, damage: BaseException) -> InputError:
+def _damaged(directory: Path | UPath, what: str) -> InputError:
     return InputError(
-        f"The model in {directory} is damaged ({type(damage).__name__}); refit it from its"
-        " transcript, or restore the folder."
+        f"The model in {directory} is damaged ({what}); refit it from its transcript, restore the"
+        f" folder, {OR_ITS_VERSION}."
     )
 
 

@@ -11,6 +11,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jam_dagster.common.json_text import damaged
 from jam_dagster.errors import BudgetError, InputError, JamError
 from jam_dagster.mechanisms import Transcript
 from jam_dagster.privacy import DirectoryStore, MemoryStore, ReleaseId
@@ -48,6 +49,9 @@ DRAWS = "draws"
 
 DESCRIPTION = "release.json"
 """Name of the file that describes a release, in its folder."""
+
+_DESCRIBED = frozenset({"noise", "key", "specification", "public", "restricted_domain"})
+"""The keys of that file."""
 
 
 @cache
@@ -388,7 +392,11 @@ class FilePlace(Place):
 
     def _described_before(self) -> dict[str, Any]:
         try:
-            return dict(json.loads(self.store.read(self._description) or b""))
+            found = dict(json.loads(self.store.read(self._description) or b""))
+            if unknown := found.keys() - _DESCRIBED:
+                fault = TypeError(f"it has the unknown key {min(unknown)!r}")
+                raise damaged(self._description, fault)
+            return found
         except JamError:
             raise
         except (OSError, ValueError, TypeError):

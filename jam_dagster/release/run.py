@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from jam_dagster.certificates.issue import released_files, run_files_digest, sha256_of
 from jam_dagster.certificates.table import run_digest
 from jam_dagster.common.files import read_plain, write_whole
-from jam_dagster.common.json_text import parse_json
+from jam_dagster.common.json_text import DAMAGE, damaged, parse_json
+from jam_dagster.common.section import parsed
 from jam_dagster.errors import InputError
 from jam_dagster.evaluation import TableErrors, WorkloadErrors
 from jam_dagster.evaluation.utility import Regression, TargetUtility
@@ -62,7 +63,7 @@ class ReleaseIdentity:
     def from_dict(cls, content: Mapping[str, Any]) -> ReleaseIdentity:
         """Return the identity that `to_dict` described."""
         guarantees = {name: value for name, value in content.items() if name != "key"}
-        return cls(ReleaseId(**content["key"]), **guarantees)
+        return parsed(cls, guarantees, release_id=parsed(ReleaseId, content["key"]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +118,7 @@ def write_run(run: ReleaseRun, folder: Path | UPath) -> None:
 def read_run(folder: Path | UPath) -> ReleaseRun:
     """Read the run that `write_run` wrote; its digest is of the very bytes that were read."""
     described = parse_json(read_plain(folder, folder / RUN_FILE))
-    release = ReleaseIdentity.from_dict(described["release"])
+    release = _release_of(described, folder)
     with TemporaryDirectory(prefix="jam-") as copied:
         read = Path(copied)
         _copy(folder, read)
@@ -144,7 +145,17 @@ def identity_in(folder: Path | UPath) -> ReleaseIdentity | None:
         same = content["content"] == _content(folder)
     except (FileNotFoundError, KeyError):
         return None
-    return ReleaseIdentity.from_dict(content["release"]) if same else None
+    return _release_of(content, folder) if same else None
+
+
+def _release_of(described: Mapping[str, Any], folder: Path | UPath) -> ReleaseIdentity:
+    """Return the release that a run's marker names, of which this version knows every key."""
+    try:
+        if unknown := described.keys() - {"release", "content"}:
+            raise TypeError(f"it has the unknown key {min(unknown)!r}")
+        return ReleaseIdentity.from_dict(described["release"])
+    except DAMAGE as fault:
+        raise damaged(folder / RUN_FILE, fault) from None
 
 
 def _written(run: ReleaseRun, folder: Path) -> str:
@@ -236,9 +247,16 @@ def errors_json(errors: WorkloadErrors) -> bytes:
     return (json.dumps(content, indent=2) + "\n").encode()
 
 
-def read_errors(text: str | bytes) -> WorkloadErrors:
+def read_errors(path: Path | UPath) -> WorkloadErrors:
     """Return the workload errors of a file."""
-    content = parse_json(text)
+    content = parse_json(path.read_bytes())
+    try:
+        return _errors_of(content)
+    except DAMAGE as fault:
+        raise damaged(path, fault) from None
+
+
+def _errors_of(content: dict[str, Any]) -> WorkloadErrors:
     for name in _TABLES:
         if (told := content.get(name)) is not None:
             listed, scores = told.pop("per_marginal", None), told.pop("scores", {})

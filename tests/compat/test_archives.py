@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,11 @@ import pytest
 from jam_dagster.certificates import Certificate, verify
 from jam_dagster.certificates.issue import sha256_of
 from jam_dagster.certificates.refitting import REFIT_TOLERANCE, Refit
+from jam_dagster.errors import InputError
 from jam_dagster.mechanisms import MECHANISMS, Transcript, load_model
 from jam_dagster.privacy import DirectoryStore, Ledger
 from jam_dagster.privacy.accounting import rho_within
+from jam_dagster.release.run import read_errors, read_run
 from jam_dagster.tables import CsvSource, Domain, Workload
 from tests.cli_bench import run_cli
 from tests.compat.freeze import (
@@ -266,3 +269,56 @@ class TestDagster:
         own = {one for one in charged(ledger) if one not in frozen["charged"]}
         assert {one.split()[1] for one in own} == {NEXT}
         assert faults(certified, ledger=ledger) == []
+
+
+def later(path: Path, *keys: str | int) -> None:
+    """Put a key into a document, as a later version could."""
+    content = json.loads(path.read_text())
+    part = content
+    for key in keys:
+        part = part[key]
+    part["novel"] = 1
+    path.write_text(json.dumps(content))
+
+
+READERS: dict[str, tuple[tuple[str | int, ...], Callable[[Path], object]]] = {
+    "transcript/transcript.json": (("calls", 0), lambda out: Transcript.load(out / "transcript")),
+    "certificate.json": (("sampling",), Certificate.load),
+    "run.json": (("release", "key"), read_run),
+    "errors.json": (("call",), lambda out: read_errors(out / "errors.json")),
+    "model/model.json": ((), lambda out: load_model(out / "model")),
+}
+"""Files of a release, each with a place for keys and its reader."""
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_what_a_later_version_wrote_is_named_with_the_remedy(name: str, tmp_path: Path) -> None:
+    restored(TABLES[0], tmp_path)
+    keys, read = READERS[name]
+    read(tmp_path / "out")
+    later(tmp_path / "out" / name, *keys)
+    with pytest.raises(InputError) as refused:
+        read(tmp_path / "out")
+    file = tmp_path / "out" / name
+    said = str(refused.value)
+    assert str(file if name != "model/model.json" else file.parent) in said
+    assert "unknown key 'novel'" in said or "keyword argument 'novel'" in said
+    assert "or read it with the version of jam-dagster that made it" in said
+
+
+@pytest.mark.parametrize("name", ["run.json", "release.json"])
+def test_a_repeat_stops_at_what_a_later_version_wrote(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    restored(TABLES[0], tmp_path)
+    monkeypatch.chdir(tmp_path)
+    moved(Ledger("ledger.db"))
+    later(Path("out", name))
+    # That version keeps its hash, if it keeps one of such a file.
+    for kept in Path("ledger.db-private").rglob(f"{name}.sha256"):
+        kept.write_text(json.dumps({name: sha256_of(Path("out", name))}))
+    before = contents(Path("out"))
+    refused = run_cli("synthesize", "defs.yaml", "--out", "out", *RELEASE)
+    assert refused.exit_code == 2
+    assert f"{name} is damaged (TypeError: it has the unknown key 'novel')" in refused.stderr
+    assert contents(Path("out")) == before

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jam_dagster.common.files import read_text_bytes, write_whole
-from jam_dagster.common.json_text import DAMAGE, parse_json
+from jam_dagster.common.json_text import DAMAGE, damaged, parse_json
 from jam_dagster.common.section import parsed
 from jam_dagster.common.shown_text import one_line
 from jam_dagster.errors import InputError
@@ -297,10 +297,8 @@ class Transcript:
             return cls._parsed(directory, parse_json(read_text_bytes(path)))
         except InputError:
             raise
-        except DAMAGE as damaged:
-            raise InputError(
-                f"{path} is damaged ({type(damaged).__name__}: {damaged}): restore it"
-            ) from None
+        except DAMAGE as fault:
+            raise damaged(path, fault) from None
 
     @classmethod
     def _parsed(cls, directory: Path | UPath, description: dict[str, Any]) -> Transcript:
@@ -341,7 +339,7 @@ class Transcript:
                 f"{directory / 'measurements.npz'} holds {min(stored)}, which no round measured: "
                 "restore it."
             )
-        neighbours = Neighbours(**description.pop("neighbours"))
+        neighbours = parsed(Neighbours, description.pop("neighbours"))
         calls = tuple(parsed(NoiseCall, call) for call in description.pop("calls"))
         description["decisions"] = tuple(description["decisions"])
         return parsed(

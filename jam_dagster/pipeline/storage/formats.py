@@ -162,7 +162,7 @@ ERRORS = Format(
     WorkloadErrors,
     ".json",
     lambda value, path: write_whole(path, errors_json(value)),
-    lambda path: read_errors(path.read_bytes()),
+    read_errors,
 )
 """Workload errors: JSON."""
 
