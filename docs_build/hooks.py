@@ -10,10 +10,13 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+from docs_build.benchmark_tables import figure_table, preset_table
 from docs_build.command_line import command_line_page
+from docs_build.domain_keys import TABLES as KEYS
+from docs_build.domain_keys import key_table
 from docs_build.house_pages import house_page, linked
 from docs_build.measured_tables import with_tables
-from docs_build.mechanism_table import INDEX, MARK, add_pages, mechanism_table
+from docs_build.mechanism_table import add_pages, mechanism_table
 from docs_build.plain_pages import write_plain_pages
 from docs_build.python_reference import PACKAGES, package_page
 from docs_build.release_file import release_file_page, resources_file_page
@@ -28,6 +31,14 @@ PAGES: dict[str, Callable[[], str]] = {
 }
 """Every generated page, by its place in the site."""
 
+TABLES: dict[str, Callable[[], str]] = {
+    "<!-- mechanisms -->": mechanism_table,
+    "<!-- presets -->": preset_table,
+    "<!-- figures -->": figure_table,
+    **{f"<!-- keys of {name} -->": partial(key_table, *keys) for name, keys in KEYS.items()},
+}
+"""Tables that follow from the code, by the line of a page that each takes the place of."""
+
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Add the pages of mechanisms to the contents."""
@@ -41,7 +52,9 @@ def on_page_markdown(markdown: str, /, *, page: Page, config: MkDocsConfig, file
     if place in PAGES:
         return markdown
     markdown = linked(with_tables(markdown), f"docs/{place}", place)
-    return markdown.replace(MARK, mechanism_table()) if place == INDEX else markdown
+    for mark, table in TABLES.items():
+        markdown = markdown.replace(mark, table()) if mark in markdown else markdown
+    return markdown
 
 
 def on_files(files: Files, /, *, config: MkDocsConfig) -> Files:

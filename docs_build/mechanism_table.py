@@ -7,8 +7,6 @@ from typing import Any
 from jam_dagster.mechanisms import MECHANISMS, Mechanism
 
 INDEX = "mechanisms/index.md"
-MARK = "<!-- mechanisms -->"
-"""Where the table stands on that page."""
 
 
 def page_of(mechanism: type[Mechanism]) -> str:

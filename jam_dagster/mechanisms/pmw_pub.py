@@ -35,6 +35,16 @@ class PmwPub(Mwem):
     ------
     SpecificationError
         If a setting is out of range.
+
+    Notes
+    -----
+    - A round measures a whole marginal, chosen as by GEM; the paper measures single cells.
+    - The choice is the exponential mechanism's, of eps^2/8-zCDP. The paper's permute-and-flip is
+      eps^2/2-zCDP: at one price it has half the eps.
+    - A marginal that was measured comes again when all have been measured as often: an error that
+      no weights can remove would be selected for ever.
+    - Reused answers update the weights that the update before left, as in Hardt et al.; the code of
+      Liu et al. takes those of the round's begin.
     """
 
     passes: int = passes_setting(1)

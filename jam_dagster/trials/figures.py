@@ -38,7 +38,7 @@ _AUC = Axis("tstr_auc", "area under the ROC curve", linear=True)
 _PAIRS = Axis("pairs8", "mean error of pairs at eight groups (L1)")
 _CORRELATION = Axis("correlation", "mean error of rank correlations")
 
-_CAPTIONS = {
+CAPTIONS = {
     "error_by_epsilon": "Mean error of the synthetic tables over the workload against epsilon, "
     "with the baselines: the main comparison of the JAM and AIM papers.",
     "max_error_by_epsilon": "L1 error of the worst marginal of the workload against epsilon.",
@@ -175,7 +175,7 @@ def _figure(
     kept = [row for row in known if y.share or row[y.column] > 0]
     zero = [row for row in known if row not in kept]
     off = [f"{row['label']} on {row['split']} at epsilon {row['epsilon']:g}" for row in zero]
-    caption = _CAPTIONS[name]
+    caption = CAPTIONS[name]
     if off:
         caption += " Left out, as a logarithmic axis has no place for 0: "
         caption += "; ".join(dict.fromkeys(off)) + "."

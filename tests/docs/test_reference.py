@@ -15,7 +15,6 @@ from docs_build.command_line import command_line_page, commands
 from docs_build.house_pages import PAGES_OF, ROOT, house_page, linked
 from docs_build.mechanism_table import (
     INDEX,
-    MARK,
     add_pages,
     mechanism_table,
     page_of,
@@ -32,7 +31,9 @@ from jam_dagster.mechanisms import MECHANISMS, Mechanism, mechanism_class
 from jam_dagster.mechanisms.loops.settings import settings_of
 from jam_dagster.pipeline import ReleaseResources, SyntheticRelease
 from jam_dagster.tables import CategoricalAttribute, NumericAttribute
-from jam_dagster.tables.domain import domain_file
+from jam_dagster.tables.domain.domain_file import DOMAIN_KEYS
+from jam_dagster.tables.domain.prefixes import PrefixAttribute
+from jam_dagster.tables.domain.times import TimeAttribute
 from jam_dagster.tables.sources.base import SOURCES
 from jam_dagster.tables.sources.previous_release import PREVIOUS_RELEASE, PreviousRelease
 from tests.small_runs import SYNTHESIZING
@@ -100,15 +101,18 @@ def test_every_key_of_a_source_is_described(kind: str) -> None:
 
 def test_every_key_of_the_domain_file_is_on_its_page() -> None:
     page = (ROOT / "docs" / "reference" / "domain.md").read_text()
-    categories = page.split("## Attributes with categories")[1].split("\n## ")[0]
-    numbers = page.split("## Attributes with numbers")[1].split("\n## ")[0]
-    for part, keys in (
-        (page, domain_file._DOMAIN_KEYS),
-        (categories, CategoricalAttribute.keys),
-        (numbers, NumericAttribute.keys),
-    ):
-        for key in keys:
-            assert f"| `{key}` |" in part, key
+    shown = {mark: table() for mark, table in hooks.TABLES.items() if mark in page}
+    for kind in (CategoricalAttribute, PrefixAttribute, NumericAttribute, TimeAttribute):
+        keys = {name: key for name, key in kind.keys.items() if key.meaning}
+        assert [*keys] == [*kind.keys]
+        for name, key in keys.items():
+            row = f"| `{name}` | {key.default} | {key.meaning} |"
+            assert any(row in table for table in shown.values()), (kind.__name__, name)
+    for name in DOMAIN_KEYS:
+        assert f"| `{name}` |" in shown["<!-- keys of domain -->"]
+    times = shown["<!-- keys of times -->"]
+    assert "| `unit` |" in times
+    assert "| `edges` |" not in times
 
 
 def test_every_command_and_option_is_on_its_page() -> None:
@@ -176,7 +180,7 @@ def headings_of(file: Path) -> list[str]:
 
 
 def test_every_mechanism_is_in_the_table() -> None:
-    assert MARK in (ROOT / "docs" / INDEX).read_text()
+    assert "<!-- mechanisms -->" in (ROOT / "docs" / INDEX).read_text()
     rows = mechanism_table().splitlines()[2:]
     assert [row.split("]")[0] for row in rows] == [f"| [{one.title}" for one in MECHANISMS.values()]
 

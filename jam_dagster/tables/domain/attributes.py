@@ -45,6 +45,13 @@ class CatchAll(NamedTuple):
     code: int
 
 
+class Key(NamedTuple):
+    """A key of the domain file, as the reference has it: its default, and what it is."""
+
+    default: str
+    meaning: str
+
+
 @dataclass(frozen=True)
 class Attribute(ABC):
     """A column of a domain: the protocol of every kind.
@@ -74,7 +81,7 @@ class Attribute(ABC):
     dtype: str | None = None
     unreadable: Unreadable = "error"
 
-    keys: ClassVar[tuple[str, ...]]
+    keys: ClassVar[Mapping[str, Key]]
     """Its keys in a domain file."""
 
     binned: ClassVar[bool] = False

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from jam_dagster.common.deferred import pd
 from jam_dagster.errors import DomainError, OutsideDomainError, SpecificationError
-from jam_dagster.tables.domain.attributes import OUTSIDE, Attribute, CatchAll, Caught, examples
+from jam_dagster.tables.domain.attributes import OUTSIDE, Attribute, CatchAll, Caught, Key, examples
 from jam_dagster.tables.domain.columns import missing_in
 from jam_dagster.tables.domain.entries import (
     Entries,
@@ -29,6 +29,23 @@ from jam_dagster.tables.domain.values import LARGEST_INTEGER, Mask, Numbers, Uni
 
 LARGEST_EDGE = 2**63 - 1024
 """The largest float that is an integer of 64 bits."""
+
+
+BINNED_KEYS = {
+    "edges": Key("**needed**, or `bounds`", "increasing numbers"),
+    "bounds": Key(
+        "**needed**, or `edges`", "the least and the largest number, for bins of equal width"
+    ),
+    "bins": Key("a bin a whole number, with `integer`", "with `bounds`: how many"),
+    "outside": Key(
+        "`error`",
+        "`clip` moves a number beyond the bounds into the first or last bin; `error` refuses it",
+    ),
+    "nullable": Key("`false`", "whether values may be missing"),
+    "unreadable": Key("`error`", "`missing` as above, of a cell that is no number"),
+    "within": Key("", "what the numbers of a bin are like, from public data"),
+}
+"""The keys of a domain file that all attributes have whose cells are bins."""
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from jam_dagster.tables.domain.attributes import (
     OUTSIDE,
     Attribute,
     CatchAll,
+    Key,
     examples,
 )
 from jam_dagster.tables.domain.column_notes import EXAMPLES, GROUP_ADVICE, period_notes
@@ -76,9 +77,36 @@ class CategoricalAttribute(Attribute):
     _: KW_ONLY
     alike: bool = False
 
-    keys: ClassVar[tuple[str, ...]] = (
-        *("values", "other", "nullable", "unreadable", "dtype", "alike"),
-    )
+    keys: ClassVar[Mapping[str, Key]] = {
+        "values": Key(
+            "**needed**",
+            "texts, numbers, or yes and no, each once. `1`, `1.0` and `'1'` are the same",
+        ),
+        "other": Key(
+            "",
+            "one of the values, which each that is not listed becomes. Without it, "
+            "such a value is an error",
+        ),
+        "nullable": Key(
+            "`false`", "whether values may be missing; a missing value has a cell of its own"
+        ),
+        "unreadable": Key(
+            "`error`",
+            "`missing` counts a value that is not listed, without `other`, as "
+            "missing; `apart` has a cell of its own for these, which [says how many "
+            "they are](../data.md#does-the-domain-fit). Both need `nullable`",
+        ),
+        "alike": Key(
+            "`false`",
+            "in a domain that was bought: whether texts are one value if they differ "
+            "in outer blanks or in the form of Unicode (NFC)",
+        ),
+        "dtype": Key(
+            "by the values",
+            "the pandas type of the synthetic column; `category` and `ordered "
+            "category` have the values as levels",
+        ),
+    }
 
     def __post_init__(self) -> None:
         super().__post_init__()

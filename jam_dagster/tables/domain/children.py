@@ -23,13 +23,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from itertools import product
-from typing import TYPE_CHECKING, Any, Self
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from jam_dagster.errors import DomainError, SpecificationError
-from jam_dagster.tables.domain.attributes import Attribute, CatchAll
+from jam_dagster.tables.domain.attributes import Attribute, CatchAll, Key
 from jam_dagster.tables.domain.categorical import CategoricalAttribute
 from jam_dagster.tables.domain.impossible import ImpossibleCombination
 from jam_dagster.tables.domain.text_dtype import text_dtype
@@ -74,7 +75,7 @@ class ChildAttribute(Attribute):
     slot: int
     table: str
 
-    keys = ()
+    keys: ClassVar[Mapping[str, Key]] = MappingProxyType({})
 
     @classmethod
     def of(cls, link: Link, child: Attribute, slot: int) -> Self:

@@ -82,7 +82,7 @@ from jam_dagster.common.validation import (
 )
 from jam_dagster.common.yaml_text import parse_yaml, write_yaml
 from jam_dagster.errors import DomainError, SourceError, SpecificationError
-from jam_dagster.tables.domain.attributes import Attribute, dtype_in
+from jam_dagster.tables.domain.attributes import Attribute, Key, dtype_in
 from jam_dagster.tables.domain.bought import (
     PAID,
     Asked,
@@ -107,11 +107,43 @@ from jam_dagster.tables.domain.totals import totals_from
 from jam_dagster.tables.domain.unique import Unique
 from jam_dagster.tables.domain.within_roots import RootRule, among_siblings, between_tables
 
-_DOMAIN_KEYS = (
-    *("attributes", "impossible", "constraints", "repairs"),
-    *("derived", "columns", "identified_from", "children", "share", "delta_share", "bought"),
-    *("within", "related", "kept"),
-)
+DOMAIN_KEYS = {
+    "attributes": Key("", "each modelled column by its name, in the synthetic table's order"),
+    "impossible": Key("", "combinations that cannot occur"),
+    "constraints": Key("", "what holds between the columns of every record"),
+    "repairs": Key("", "what synthetic rows alone are changed to keep"),
+    "derived": Key("", "columns that are computed, not modelled"),
+    "columns": Key(
+        "",
+        "all columns, in their order; by default the attributes, then the derived ones",
+    ),
+    "related": Key(
+        "",
+        "pairs of columns that a workload without them has too; by default "
+        "[those that the public table relates](../data.md#the-release)",
+    ),
+    "children": Key("", "a second table, whose rows belong to rows of this one; none by default"),
+    "share": Key(
+        "",
+        "the part of the release's rho that buys what `edges: paid` or `values: "
+        "paid` ask for; `0.2` by default",
+    ),
+    "delta_share": Key("", "the part of the release's delta that selects values; `0.5` by default"),
+    "bought": Key("", "in a domain that was bought: the domain that asked, and what was counted"),
+    "kept": Key(
+        "",
+        "in a release of a chain: by which entries the edges were bought that it "
+        "keeps of the release before; decides nothing of this one",
+    ),
+    "identified_from": Key(
+        "",
+        "`declared` (the default), `public` or `private`: what the domain was "
+        "made from. `private` makes every release with it restricted",
+    ),
+    "within": Key("none", "what the numbers of bins are like, by attribute"),
+}
+"""The keys of a domain file."""
+
 KINDS: dict[str, type[Attribute]] = {
     "values": CategoricalAttribute,
     "prefix": PrefixAttribute,
@@ -135,9 +167,9 @@ def domain_from_dict(content: Mapping[str, Any], domain_class: Any) -> Any:
     if "attributes" not in content or isinstance(content["attributes"], int):
         if all(is_integer(size) for size in content.values()):
             return domain_class.from_sizes({str(name): size for name, size in content.items()})
-        check_keys("the domain", content, _DOMAIN_KEYS)
+        check_keys("the domain", content, DOMAIN_KEYS)
         raise SpecificationError("the domain has no key 'attributes': list them there")
-    check_keys("the domain", content, _DOMAIN_KEYS)
+    check_keys("the domain", content, DOMAIN_KEYS)
     declared = content["attributes"]
     if not isinstance(declared, Mapping):
         raise SpecificationError("'attributes' must be a mapping of names to their declaration")

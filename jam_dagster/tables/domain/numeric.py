@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,8 @@ import numpy.typing as npt
 from jam_dagster.common.deferred import pd
 from jam_dagster.common.validation import as_boolean, as_integer, as_list, as_number
 from jam_dagster.errors import DomainError, SpecificationError
-from jam_dagster.tables.domain.binned import BinnedAttribute
+from jam_dagster.tables.domain.attributes import Key
+from jam_dagster.tables.domain.binned import BINNED_KEYS, BinnedAttribute
 from jam_dagster.tables.domain.column_notes import LOOKED_AT, period_notes, rewritten
 from jam_dagster.tables.domain.columns import numbers_of
 from jam_dagster.tables.domain.entries import Entries, entries_to
@@ -88,10 +89,20 @@ class NumericAttribute(BinnedAttribute):
     format: str | None = None
     step: float | None = None
 
-    keys = (
-        *("edges", "bounds", "bins", "integer", "decimals", "step"),
-        *("outside", "nullable", "unreadable", "dtype", "within", "format"),
-    )
+    keys: ClassVar[Mapping[str, Key]] = BINNED_KEYS | {
+        "integer": Key("`false`", "whether the numbers are whole"),
+        "decimals": Key("as many as there are", "how many decimals synthetic numbers have"),
+        "step": Key(
+            "one of the last decimal",
+            "how far apart synthetic numbers are, counted from the first one of an "
+            "entry of `within`, or of a bin",
+        ),
+        "format": Key(
+            "plain",
+            "how texts write the numbers, such as `$#,##0.00`, `#.##0,00 EUR` or `0.#%`",
+        ),
+        "dtype": Key("by the rest", "the pandas type of the synthetic column"),
+    }
     compared_as = ("number",)
 
     @cached_property

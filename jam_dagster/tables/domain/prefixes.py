@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from jam_dagster.common.deferred import pd
 from jam_dagster.errors import DomainError
+from jam_dagster.tables.domain.attributes import Key
 from jam_dagster.tables.domain.categorical import CategoricalAttribute
 from jam_dagster.tables.domain.values import Value, plain_value, text_of
 
@@ -51,7 +52,16 @@ class PrefixAttribute(CategoricalAttribute):
     prefix: int
     weights: tuple[tuple[str, int], ...]
 
-    keys: ClassVar[tuple[str, ...]] = ("prefix", "weights", *CategoricalAttribute.keys[1:-1])
+    keys: ClassVar[Mapping[str, Key]] = {
+        "prefix": Key("**needed**", "how many characters codes of one cell have in common"),
+        "weights": Key(
+            "**needed**",
+            "each code of synthetic rows, and its weight: how many public rows have it",
+        ),
+    } | {
+        name: CategoricalAttribute.keys[name]
+        for name in ("other", "nullable", "unreadable", "dtype")
+    }
     drawn = True
 
     def __post_init__(self) -> None:

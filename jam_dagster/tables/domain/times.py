@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,8 @@ import numpy.typing as npt
 from jam_dagster.common.deferred import pd
 from jam_dagster.common.validation import as_list
 from jam_dagster.errors import DomainError, SpecificationError
-from jam_dagster.tables.domain.binned import BinnedAttribute
+from jam_dagster.tables.domain.attributes import Key
+from jam_dagster.tables.domain.binned import BINNED_KEYS, BinnedAttribute
 from jam_dagster.tables.domain.clock import clock_of
 from jam_dagster.tables.domain.column_notes import (
     CLIPPED_DATES,
@@ -93,10 +94,48 @@ class TimeAttribute(BinnedAttribute):
     of_day: Entries = ()
     hour_from: str | None = None
 
-    keys = (
-        *("edges", "bounds", "bins", "outside", "nullable", "unreadable", "dtype", "within"),
-        *("format", "unit", "zone", "every", "of_day", "hour_from"),
-    )
+    keys: ClassVar[Mapping[str, Key]] = BINNED_KEYS | {
+        "unit": Key(
+            "**needed**",
+            "what is counted: `year`, `quarter`, `month`, `week` (from Monday), "
+            "`day`, `hour`, `minute` or `second`",
+        ),
+        "every": Key(
+            "",
+            "with `bounds`: a bin is each longer unit, such as each day. Without it "
+            "and `bins`, each unit is a bin",
+        ),
+        "of_day": Key(
+            "",
+            "with a unit shorter than a day, and `every` longer: what times of day "
+            "are like, as entries of `within` in units from midnight",
+        ),
+        "hour_from": Key(
+            "",
+            "with `unit: hour` or shorter and `every: day` or longer: the attribute "
+            "that has the hour of a decoded timestamp, in the zone",
+        ),
+        "zone": Key(
+            "none",
+            "the zone of days and bounds, such as `America/New_York`; `Etc/GMT-2` is "
+            "the offset +02:00",
+        ),
+        "format": Key(
+            "",
+            "how texts are written, such as `'%d.%m.%Y'`; `%:z` is an offset such as "
+            "`+02:00`, an ending `Z` UTC, `%-d`, `%-m`, `%-H`, `%-I` have no zero in "
+            "front, and `%3f`, `%7f` and `%9f` are digits of a second. Durations: "
+            "`h:mm:ss`, `hh:mm:ss`, `h:mm`, `hh:mm`, `d days hh:mm:ss`, `ISO 8601` "
+            "or `1h 20m`",
+        ),
+        "dtype": Key(
+            "texts with a `format`, else timestamps",
+            "`datetime64[us]`, `datetime64[us, ZONE]` with a `zone`, "
+            "`date32[day][pyarrow]`, `time64[us][pyarrow]` for times of day, "
+            "`timedelta64[us]` for durations, `Int64` for integers such as 20130701 "
+            "with `format: '%Y%m%d'`",
+        ),
+    }
     dated = True
     integer = True
 
