@@ -1,8 +1,8 @@
-"""The keys of the domain file, as tables of its page."""
+"""The keys of the domain file, its expressions and rules, as tables of its page."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from jam_dagster.tables import CategoricalAttribute, NumericAttribute
 from jam_dagster.tables.domain.attributes import Key
@@ -29,3 +29,9 @@ TABLES = {
     "times": (TimeAttribute.keys, NumericAttribute.keys),
 }
 """The keys of each table of the page, and those that the page has before."""
+
+
+def described(what: str, meaning: str, rows: Sequence[tuple[str, str]]) -> str:
+    """Return the table of what may be written, and its meaning."""
+    lines = [f"| {one} | {means} |" for one, means in rows]
+    return "\n".join([f"| {what} | {meaning} |", "|---|---|", *lines])

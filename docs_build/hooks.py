@@ -13,13 +13,15 @@ from mkdocs.structure.pages import Page
 from docs_build.benchmark_tables import figure_table, preset_table
 from docs_build.command_line import command_line_page
 from docs_build.domain_keys import TABLES as KEYS
-from docs_build.domain_keys import key_table
+from docs_build.domain_keys import described, key_table
 from docs_build.house_pages import house_page, linked
 from docs_build.measured_tables import with_tables
 from docs_build.mechanism_table import add_pages, mechanism_table
 from docs_build.plain_pages import write_plain_pages
 from docs_build.python_reference import PACKAGES, package_page
 from docs_build.release_file import release_file_page, resources_file_page
+from jam_dagster.tables.domain.cell_functions import DESCRIBED as EXPRESSIONS
+from jam_dagster.tables.domain.constraints import DESCRIBED as RULES
 
 PAGES: dict[str, Callable[[], str]] = {
     "security.md": partial(house_page, "SECURITY.md"),
@@ -35,6 +37,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "<!-- mechanisms -->": mechanism_table,
     "<!-- presets -->": preset_table,
     "<!-- figures -->": figure_table,
+    "<!-- expressions -->": partial(described, "expression", "what it gives", EXPRESSIONS),
+    "<!-- rules -->": partial(described, "entry", "what holds", RULES),
     **{f"<!-- keys of {name} -->": partial(key_table, *keys) for name, keys in KEYS.items()},
 }
 """Tables that follow from the code, by the line of a page that each takes the place of."""

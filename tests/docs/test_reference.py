@@ -31,6 +31,7 @@ from jam_dagster.mechanisms import MECHANISMS, Mechanism, mechanism_class
 from jam_dagster.mechanisms.loops.settings import settings_of
 from jam_dagster.pipeline import ReleaseResources, SyntheticRelease
 from jam_dagster.tables import CategoricalAttribute, NumericAttribute
+from jam_dagster.tables.domain.cell_functions import FUNCTIONS
 from jam_dagster.tables.domain.domain_file import DOMAIN_KEYS
 from jam_dagster.tables.domain.prefixes import PrefixAttribute
 from jam_dagster.tables.domain.times import TimeAttribute
@@ -113,6 +114,15 @@ def test_every_key_of_the_domain_file_is_on_its_page() -> None:
     times = shown["<!-- keys of times -->"]
     assert "| `unit` |" in times
     assert "| `edges` |" not in times
+
+
+def test_every_function_of_an_expression_is_on_the_page() -> None:
+    page = (ROOT / "docs" / "reference" / "domain.md").read_text()
+    assert "<!-- expressions -->" in page
+    assert "<!-- rules -->" in page
+    table = hooks.TABLES["<!-- expressions -->"]()
+    for name in FUNCTIONS:
+        assert f"`{name}(" in table, name
 
 
 def test_every_command_and_option_is_on_its_page() -> None:

@@ -292,3 +292,84 @@ FUNCTIONS: dict[str, tuple[Callable[..., Cells], int, Callable[[object], bool]]]
     "row": (_row, 0, _none),
     "uuid": (_uuid, 0, _none),
 }
+
+DESCRIBED = (
+    (
+        "`2013`, `0.5`, `true`, `null`",
+        "this value in every row; `null` is a missing one",
+    ),
+    (
+        '`hour`, `col("a name of several words")`',
+        "a column, which may be derived itself",
+    ),
+    (
+        "`a + b`, `-`, `*`, `/`, `//`, `%`",
+        "arithmetic of numbers; `+` joins two texts. A text is in double quotes",
+    ),
+    (
+        "`year(x)`, `quarter(x)`, `month(x)`, `week(x)`, `day(x)`, `hour(x)`, "
+        "`minute(x)`, `weekday(x)`",
+        "a part of a date, a timestamp, or a text in its attribute's `format` or such "
+        "as `2013-06-01T05:00:00Z`; weeks are ISO's, Monday is 0. `hour(x, "
+        '"America/New_York")` is that of a zone, else of the column\'s own or UTC',
+    ),
+    (
+        "`date(x)`, `timestamp(x)`",
+        "of the same: its day, or itself; with a zone as second argument, as its clocks show it",
+    ),
+    (
+        "`text(x)`, `text(x, 3)`",
+        "a text, with zeros in front up to three characters",
+    ),
+    (
+        '`text(x, "%Y-%m")`',
+        "of a date: a text in this format, of `%Y %m %d %H %M %S %f %I %p %a %A %b %B "
+        "%y %j %G %V %u %z %:z`, and `%q` for the quarter",
+    ),
+    (
+        '`text(x, "#,##0.00")`',
+        "of a number: a text in this [format](#attributes-with-numbers)",
+    ),
+    (
+        "`number(x)`",
+        "the number that a text writes, in its attribute's `format` if there is one; "
+        "of a boolean 1 or 0",
+    ),
+    (
+        "`round(x, 2)`",
+        "a number of so many decimals",
+    ),
+    (
+        "`log(x)`, `log10(x)`, `exp(x)`, `sqrt(x)`",
+        "logarithms, the exponential, the square root",
+    ),
+    (
+        '`after(x, n)`, `after(x, n, "hour")`',
+        "so many units after a date or timestamp, of `second`, `minute`, `hour`, `day` "
+        "(24 hours) and `week`",
+    ),
+    (
+        '`between(x, y)`, `between(x, y, "hour")`',
+        "how many whole units from one date or timestamp to another",
+    ),
+    (
+        "`compared(x, y)`",
+        "`<`, `=` or `>` of two numbers, dates or timestamps, and `null` where one is "
+        "missing: for `values`",
+    ),
+    (
+        "`clock_minutes(x)`",
+        "minutes past midnight of a time written as 1730",
+    ),
+    (
+        "`clock_time(x)`, `clock_time(x, 2400)`",
+        "the time, written as 1730, so many minutes past midnight of any day; the "
+        "second writes midnight as 2400",
+    ),
+    (
+        "`row()`, `uuid()`",
+        "the number of the row from 1; a random UUID that follows from the release's "
+        "seed. For keys",
+    ),
+)
+"""Each form of an expression and its meaning, as the reference has them."""

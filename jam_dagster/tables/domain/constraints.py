@@ -621,3 +621,61 @@ def _name(node: ast.expr) -> str | None:
         ):
             return name
     return None
+
+
+DESCRIBED = (
+    (
+        "`a <= b`, `a < b`",
+        "an order of two numbers, or of two dates or times of one unit and zone, in "
+        'whole units. A column whose name is no identifier is `col("its name")`',
+    ),
+    (
+        "`date(a) <= b`, `a <= date(b)`",
+        "the same of a timestamp and a day. `year` is next to a whole number or a "
+        "year, and `floor` of a number with decimals next to one without",
+    ),
+    (
+        "`order: a <= b` with `apart: [[first, last, weight], ...]`",
+        "the same, and how far `b` is above `a`, in units: numbers of one bin are drawn by it",
+    ),
+    (
+        "the same with `only: true`",
+        "only these distances, such as 15, 30 or 60 days, of whole numbers or units. "
+        "In `repairs` alone",
+    ),
+    (
+        "`order: a <= b` with `exempt: [1900-01-01]`",
+        "the same, unless one of the two is such a date, which means for ever or unknown",
+    ),
+    (
+        "`combinations`",
+        "a row is one of the listed ones, each written as an [impossible "
+        "one](#impossible-combinations). A column that is left out may be anything",
+    ),
+    (
+        "`not_null`",
+        "these columns are not missing",
+    ),
+    (
+        "`missing: [a, b, c]`",
+        "these columns are missing in the same rows",
+    ),
+    (
+        "`missing` with `where: {status: cancelled}`",
+        "these columns are missing in exactly the rows that meet the condition on one other column",
+    ),
+    (
+        "`missing` with `only_where: {departure: null}`",
+        "these columns are missing in no other rows",
+    ),
+    (
+        "`formula: {total: net + tax}`",
+        "a number is what an [expression](#derived-columns) makes of other attributes, "
+        "if all are known. In `repairs` alone",
+    ),
+    (
+        "`unique: [player, year]`",
+        "no two rows share the values of two or three attributes. In `repairs` alone",
+    ),
+)
+"""Each entry of `constraints` and `repairs` and its meaning, as the reference has them."""
