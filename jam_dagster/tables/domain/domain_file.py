@@ -108,37 +108,36 @@ from jam_dagster.tables.domain.unique import Unique
 from jam_dagster.tables.domain.within_roots import RootRule, among_siblings, between_tables
 
 DOMAIN_KEYS = {
-    "attributes": Key("", "each modelled column by its name, in the synthetic table's order"),
-    "impossible": Key("", "combinations that cannot occur"),
-    "constraints": Key("", "what holds between the columns of every record"),
-    "repairs": Key("", "what synthetic rows alone are changed to keep"),
-    "derived": Key("", "columns that are computed, not modelled"),
-    "columns": Key(
-        "",
-        "all columns, in their order; by default the attributes, then the derived ones",
+    "attributes": Key(
+        "**needed**", "each modelled column by its name, in the synthetic table's order"
     ),
+    "impossible": Key("none", "combinations that cannot occur"),
+    "constraints": Key("none", "what holds between the columns of every record"),
+    "repairs": Key("none", "what synthetic rows alone are changed to keep"),
+    "derived": Key("none", "columns that are computed, not modelled"),
+    "columns": Key("the attributes, then the derived ones", "all columns, in their order"),
     "related": Key(
-        "",
-        "pairs of columns that a workload without them has too; by default "
         "[those that the public table relates](../data.md#the-release)",
+        "pairs of columns that a workload without them has too",
     ),
-    "children": Key("", "a second table, whose rows belong to rows of this one; none by default"),
+    "children": Key("none", "a second table, whose rows belong to rows of this one"),
     "share": Key(
-        "",
-        "the part of the release's rho that buys what `edges: paid` or `values: "
-        "paid` ask for; `0.2` by default",
+        "`0.2`",
+        "the part of the release's rho that buys what `edges: paid` or `values: paid` ask for",
     ),
-    "delta_share": Key("", "the part of the release's delta that selects values; `0.5` by default"),
-    "bought": Key("", "in a domain that was bought: the domain that asked, and what was counted"),
+    "delta_share": Key("`0.5`", "the part of the release's delta that selects values"),
+    "bought": Key(
+        "none", "in a domain that was bought: the domain that asked, and what was counted"
+    ),
     "kept": Key(
-        "",
-        "in a release of a chain: by which entries the edges were bought that it "
-        "keeps of the release before; decides nothing of this one",
+        "none",
+        "in a release of a chain: by which entries the edges were bought that it keeps of the"
+        " release before; decides nothing of this one",
     ),
     "identified_from": Key(
-        "",
-        "`declared` (the default), `public` or `private`: what the domain was "
-        "made from. `private` makes every release with it restricted",
+        "`declared`",
+        "`declared`, `public` or `private`: what the domain was made from. `private` makes every"
+        " release with it restricted",
     ),
     "within": Key("none", "what the numbers of bins are like, by attribute"),
 }
