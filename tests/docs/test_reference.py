@@ -125,6 +125,17 @@ def test_every_function_of_an_expression_is_on_the_page() -> None:
         assert f"`{name}(" in table, name
 
 
+def test_every_table_that_follows_from_the_code_is_on_one_page() -> None:
+    pages = [page.read_text() for page in (ROOT / "docs").rglob("*.md")]
+    for mark, table in hooks.TABLES.items():
+        assert sum(page.count(mark) for page in pages) == 1, mark
+        head, line, *rows = table().splitlines()
+        assert rows
+        assert {row.replace("\\|", "").count("|") for row in (head, line, *rows)} == {
+            head.count("|")
+        }, mark
+
+
 def test_every_command_and_option_is_on_its_page() -> None:
     page = command_line_page()
     names = [name for name, _ in commands()]
