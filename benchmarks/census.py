@@ -12,7 +12,9 @@ marginals.
 No process may allocate more than the limit (`RLIMIT_DATA`; the browser's engine that draws plots
 reserves more addresses than that, so `RLIMIT_AS` would say nothing), and all are killed once they
 hold more than that together: the sum of the memory that each has for itself, and of its share of
-what is shared, is looked at twenty times a second. The file gets a row as soon as a part ends, with
+what is shared, is looked at twenty times a second. Pages of files are not in it, which the system
+drops for whoever needs room; where this user may make control groups, all run in one with the same
+limit, so that these pages must share the room. The file gets a row as soon as a part ends, with
 
     cpu_seconds    of all its processes, in user and in system mode
     wall_seconds   from its start to its end
@@ -102,11 +104,18 @@ def limited(command: Sequence[str], *, limit: int, seconds: float, folder: Path)
         Where the end of what it says is kept, in ``said.txt``.
     """
 
-    def bounded() -> None:
-        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
-
     started, peak, status = time.monotonic(), 0, ""
-    with tempfile.TemporaryFile() as out, (folder / "said.txt").open("wb") as said:
+    with (
+        tempfile.TemporaryFile() as out,
+        (folder / "said.txt").open("wb") as said,
+        _group(limit) as group,
+    ):
+
+        def bounded() -> None:
+            resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+            if group is not None:
+                (group / "cgroup.procs").write_text("0")
+
         process = subprocess.Popen(
             list(command), stdout=out, stderr=said, start_new_session=True, preexec_fn=bounded
         )
@@ -115,7 +124,7 @@ def limited(command: Sequence[str], *, limit: int, seconds: float, folder: Path)
             ended = os.WEXITED | os.WNOWAIT | os.WNOHANG
             while os.waitid(os.P_PID, process.pid, ended) is None:
                 peak = max(peak, held(process.pid))
-                if peak > limit:
+                if peak > limit or _has_killed(group):
                     status = "killed: memory"
                 elif time.monotonic() - started > seconds:
                     status = "stopped: time"
@@ -131,6 +140,8 @@ def limited(command: Sequence[str], *, limit: int, seconds: float, folder: Path)
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
         wall = time.monotonic() - started
+        if not status and _has_killed(group):
+            status = "killed: memory"
         if not status:
             status = "done" if process.returncode == 0 else f"exit status {process.returncode}"
         out.seek(0)
@@ -138,12 +149,56 @@ def limited(command: Sequence[str], *, limit: int, seconds: float, folder: Path)
         return Taken(status, cpu, wall, peak, read, out.read().decode(errors="replace"))
 
 
+@contextlib.contextmanager
+def _group(limit: int) -> Iterator[Path | None]:
+    """Make a control group with a limit of memory, if this user may, and remove it."""
+    name = f"jam-census-{os.getpid()}-{time.monotonic_ns()}"
+    for root, file in (
+        (Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes"),
+        (Path("/sys/fs/cgroup"), "memory.max"),
+    ):
+        group = root / name
+        try:
+            group.mkdir()
+            (group / file).write_text(str(limit))
+        except OSError:
+            with contextlib.suppress(OSError):
+                group.rmdir()
+            continue
+        try:
+            yield group
+        finally:
+            # The last process may still be ending.
+            for _ in range(100):
+                with contextlib.suppress(OSError):
+                    group.rmdir()
+                    break
+                time.sleep(EVERY)
+        return
+    yield None
+
+
+def _has_killed(group: Path | None) -> bool:
+    """Return whether the system killed a process of a control group for its memory."""
+    if group is None:
+        return False
+    for name in ("memory.oom_control", "memory.events"):
+        with contextlib.suppress(OSError):
+            lines = (group / name).read_text().splitlines()
+            return any(one.startswith("oom_kill ") and one != "oom_kill 0" for one in lines)
+    return False
+
+
 def held(session: int) -> int:
-    """Return the bytes that all processes of a session hold; shared ones count once."""
+    """Return the bytes that all processes of a session hold, without pages of files.
+
+    Shared ones count once.
+    """
     found = list(_processes(session))
     if len(found) == 1:
-        return _kilobytes(found[0] / "status", "VmRSS:")
-    return sum(_kilobytes(process / "smaps_rollup", "Pss:") for process in found)
+        return _kilobytes(found[0] / "status", "RssAnon:", "RssShmem:")
+    names = ("Pss_Anon:", "Pss_Shmem:")
+    return sum(_kilobytes(process / "smaps_rollup", *names) for process in found)
 
 
 def _processes(session: int) -> Iterator[Path]:
@@ -156,11 +211,11 @@ def _processes(session: int) -> Iterator[Path]:
                     yield process
 
 
-def _kilobytes(path: Path, name: str) -> int:
+def _kilobytes(path: Path, *names: str) -> int:
+    """Return the sum of some lines of kilobytes, in bytes."""
     with contextlib.suppress(OSError):
-        for line in path.read_text().splitlines():
-            if line.startswith(name):
-                return int(line.split()[1]) * 1024
+        lines = path.read_text().splitlines()
+        return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(names))
     return 0
 
 

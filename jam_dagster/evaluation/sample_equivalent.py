@@ -9,7 +9,6 @@ exact.
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
@@ -50,9 +49,11 @@ class SampleErrors:
         scale = self.records / max(1, table.records)
         for block in marginal_blocks(table, workload.cliques) if blocks is None else blocks:
             for clique, counts in block.items():
-                scaled = np.rint(counts * scale).astype(np.int64)
                 # Most cells of a wide table are empty, and none of these is sorted.
-                found, often = np.unique(scaled[scaled > 0], return_counts=True)
+                filled = counts[counts > 0]
+                if scale != 1.0 or filled.dtype.kind != "i":
+                    filled = np.rint(filled * scale).astype(np.int64)
+                found, often = np.unique(filled[filled > 0], return_counts=True)
                 for count, times in zip(found.tolist(), often.tolist(), strict=True):
                     cells[count] += times * weights[clique] / whole
         # A cell with no records, or with all of them, is exact in every sample.
@@ -102,10 +103,9 @@ class SampleErrors:
         return low
 
 
-_log_gamma = np.vectorize(math.lgamma, otypes=[np.float64])
-
-
 def log_choose(whole: np.ndarray, part: np.ndarray) -> np.ndarray:
     """Return the logarithms of binomial coefficients."""
-    chosen: np.ndarray = _log_gamma(whole + 1) - _log_gamma(part + 1) - _log_gamma(whole - part + 1)
+    from scipy.special import gammaln
+
+    chosen: np.ndarray = gammaln(whole + 1) - gammaln(part + 1) - gammaln(whole - part + 1)
     return chosen

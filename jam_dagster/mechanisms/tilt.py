@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -100,6 +101,12 @@ records: it would hide all that its margins hold, which smaller marginals have w
 
 SCORED, SCORED_CELLS = 8192, 2**25
 """The most candidates that a round looks at, and the most cells: of more, it looks at some."""
+
+FILTERED = 1024
+"""Candidates of which a round asks at a time if they fit."""
+
+Fitting = Callable[[Sequence[int]], list[int]]
+"""Returns those of some candidates that fit, by their numbers, ascending."""
 
 NEGLIGIBLE = 1e-9
 """The part of the budget that is not worth a round."""
@@ -311,29 +318,51 @@ class _Candidates:
             heaviest = float(sums[numbers].max())
         return _Weights(most, numbers, weights, heaviest, (sums > 0.0).tolist())
 
-    def some_of(self, numbers: Sequence[int], index: int) -> list[int]:
-        """Return those candidates that a round looks at, by the number of the round alone.
+    def some_of(
+        self, numbers: Sequence[int], index: int, fitting: Fitting
+    ) -> tuple[list[int], bool]:
+        """Return those candidates that a round looks at, and if they are all that fit.
 
-        All of them if they are few. Otherwise a random part of each degree, which no data decide:
-        each round looks at others, and the best of many is seldom much better than the best of
-        some.
+        All of `numbers` that are `fitting` if `numbers` are few. Otherwise a random part of each
+        degree, by the number of the round alone, which no data decide: each round looks at others,
+        and the best of many is seldom much better than the best of some. Which ones fit is asked
+        only until they are enough.
         """
         cells = sum(self.cells[number] for number in numbers)
         if len(numbers) <= SCORED and cells <= SCORED_CELLS:
-            return list(numbers)
+            return list(fitting(numbers)), True
         # Raw bits are the same in every version of NumPy.
         places = np.random.PCG64(index).random_raw(len(self.closure))
         held = np.array(numbers)
         held = held[np.argsort(places[held])]
         degrees = np.array([len(self.closure[number]) for number in held])
-        kinds = np.unique(degrees)
+        kinds, often = np.unique(degrees, return_counts=True)
         kept: list[int] = []
-        for degree in kinds:
-            of_degree = held[degrees == degree]
-            summed = np.cumsum([self.cells[number] for number in of_degree])
-            within = int(np.searchsorted(summed, SCORED_CELLS // len(kinds), side="right"))
-            kept += of_degree[: max(1, min(within, SCORED // len(kinds)))].tolist()
-        return sorted(kept)
+        whole = True
+        # What a degree of few candidates leaves is for the others.
+        for place, kind in enumerate(np.argsort(often, kind="stable")):
+            of_degree = held[degrees == kinds[kind]].tolist()
+            most = (SCORED - len(kept)) // (len(kinds) - place)
+            found, every = self._first(of_degree, fitting, most, SCORED_CELLS // len(kinds))
+            kept += found
+            whole &= every
+        return sorted(kept), whole
+
+    def _first(
+        self, numbers: Sequence[int], fitting: Fitting, most: int, most_cells: int
+    ) -> tuple[list[int], bool]:
+        """Return the first candidates that fit, at most so many, and if no other one fits."""
+        found: list[int] = []
+        cells = 0
+        for start in range(0, len(numbers), FILTERED):
+            block = numbers[start : start + FILTERED]
+            fits = set(fitting(block))
+            for number in (one for one in block if one in fits):
+                cells += self.cells[number]
+                if found and (len(found) == most or cells > most_cells):
+                    return found, False
+                found.append(number)
+        return found, True
 
 
 def _told(rho_select: float, records: float, neighbours: Neighbours) -> float:
@@ -458,17 +487,20 @@ class _Run:
                 return
             counted = self.candidates.weighed(SELECTING * planned, ctx.records, neighbours)
             limit = self._size_limit_mb(planned)
-            all_fitting = [n for n in self.fitting(limit, counted.numbers) if counted.counting[n]]
-            if all_fitting:
+            fitting, all_fit = self.candidates.some_of(
+                [number for number in counted.numbers if counted.counting[number]],
+                len(ctx.done),
+                partial(self.fitting, limit),
+            )
+            if fitting:
                 break
             if planned >= whole:
                 ctx.end(NOTHING_HELPS)
                 return
             # All that fits is settled at this price.
             self.price *= ANNEALED[1]
-        fitting = self.candidates.some_of(all_fitting, len(ctx.done))
         levels: Mapping[int, int] = self.candidates.levels
-        if len(fitting) < len(all_fitting):
+        if not all_fit:
             levels = Counter(len(self.closure[number]) for number in fitting)
 
         share = self._next(ctx.remaining)
@@ -553,8 +585,7 @@ class _Run:
     def fitting(self, limit: float, numbers: Sequence[int]) -> list[int]:
         """Return those candidates, by their numbers, whose model is within `limit`."""
         with self.ctx.stage("filter"):
-            within = set(self.filter.fitting(self.cliques, limit))
-        return [number for number in numbers if number in within]
+            return self.filter.fitting(self.cliques, limit, numbers)
 
     def gains(
         self, numbers: Sequence[int], weights: Sequence[np.ndarray], sigma: float

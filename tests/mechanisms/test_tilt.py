@@ -271,19 +271,35 @@ def test_a_round_looks_at_some_of_very_many_candidates(monkeypatch):
 def test_which_candidates_a_round_looks_at_depends_on_its_number_alone(monkeypatch):
     candidates = module._Candidates(DOMAIN, Workload.all_k_way(DOMAIN, 3), 40.0)
     every = list(range(len(candidates.closure)))
-    assert candidates.some_of(every, 0) == every
+    degree_of = [len(one) for one in candidates.closure]
+
+    def some_of(numbers, index, fits=frozenset(every)):
+        return candidates.some_of(numbers, index, lambda asked: sorted(fits & {*asked}))
+
+    assert some_of(every, 0) == (every, True)
+    assert some_of(every, 0, {1, 2, 9}) == ([1, 2, 9], True)
+    assert some_of(every, 0, set()) == ([], True)
     monkeypatch.setattr(module, "SCORED", 9)
-    found = [candidates.some_of(every, index) for index in range(40)]
-    assert found == [candidates.some_of(every[::-1], index) for index in range(40)]
+    monkeypatch.setattr(module, "FILTERED", 2)
+    found = [some_of(every, index) for index in range(40)]
+    assert found == [some_of(every[::-1], index) for index in range(40)]
     # Three of each degree, whichever they are.
-    degrees = [[len(candidates.closure[number]) for number in one] for one in found]
-    assert degrees == [[1, 1, 1, 2, 2, 2, 3, 3, 3]] * 40
-    assert {number for one in found for number in one} == set(every)
+    assert [([degree_of[n] for n in one], whole) for one, whole in found] == [
+        ([1, 1, 1, 2, 2, 2, 3, 3, 3], False)
+    ] * 40
+    assert {number for one, _ in found for number in one} == set(every)
+    # What single attributes leave is for the others; and the part is one of those that fit.
+    fits = {number for number in every if degree_of[number] > 1 or number == every[0]}
+    for index in range(40):
+        one, whole = some_of(every, index, fits)
+        assert fits.issuperset(one)
+        assert not whole
+    assert some_of(every, 7, {1, 2, 9}) == ([1, 2, 9], True)
     monkeypatch.setattr(module, "SCORED", 10**6)
     # Pairs have 6 to 12 cells, and no more than a third of these.
     monkeypatch.setattr(module, "SCORED_CELLS", 3 * 13)
     for index in range(40):
-        pairs = [n for n in candidates.some_of(every, index) if len(candidates.closure[n]) == 2]
+        pairs = [n for n in some_of(every, index)[0] if degree_of[n] == 2]
         assert len(pairs) == 1 or sum(candidates.cells[n] for n in pairs) <= 13
 
 

@@ -68,8 +68,13 @@ class TractabilityFilter:
         attributes = range(len(domain.shape))
         self._move_to(_Graph.build([0] * len(attributes), self._sets), attributes)
 
-    def fitting(self, measured: Iterable[Clique], limit_mb: float) -> list[int]:
-        """Return the numbers of the tractable candidates, ascending."""
+    def fitting(
+        self,
+        measured: Iterable[Clique],
+        limit_mb: float,
+        among: Sequence[int] | None = None,
+    ) -> list[int]:
+        """Return the numbers of the tractable candidates, of all or of some, ascending."""
         model = maximal([*(self._mask(clique) for clique in measured), *self._impossible])
         adjacent = _adjacency(len(self._sets.sizes), model)
         pairs = zip(adjacent, self._graph.adjacent, strict=True)
@@ -78,12 +83,16 @@ class TractabilityFilter:
             self._move_to(_Graph.build(adjacent, self._sets), moved)
 
         limit = min(limit_mb * MEGABYTE / BYTES_PER_CELL, LARGEST_CELLS)
-        self._grow(np.flatnonzero(~self._exact & (self._beside + self._within <= limit)), limit)
-        size = np.where(self._gains, self._beside + self._within, self._graph.cells)
-        fits = self._exact & np.less_equal(size, limit)
+        every = np.arange(len(self._gains)) if among is None else np.sort(among).astype(np.intp)
+        open_ = ~self._exact[every] & (self._beside[every] + self._within[every] <= limit)
+        self._grow(every[open_], limit)
+        grown = self._beside[every] + self._within[every]
+        size = np.where(self._gains[every], grown, self._graph.cells)
+        fits = self._exact[every] & np.less_equal(size, limit)
+        looked_at = self._candidates[:, every]
         for clique in self._sets.words(model).T:
-            fits |= np.all(self._candidates & ~clique[:, None] == 0, axis=0)
-        numbers: list[int] = np.flatnonzero(fits).tolist()
+            fits |= np.all(looked_at & ~clique[:, None] == 0, axis=0)
+        numbers: list[int] = every[fits].tolist()
         return numbers
 
     def _mask(self, clique: Clique) -> int:

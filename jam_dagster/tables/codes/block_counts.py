@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import mmap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
+from tempfile import TemporaryFile
 
 import numpy as np
 
@@ -29,6 +31,9 @@ _MOST_CELLS = 1 << 30
 
 KEPT_CELLS = 1 << 30
 """Four gibibytes of counts, which a table keeps for later calls if half of memory holds them."""
+
+_FILED_CELLS = 1 << 27
+"""Counts of more than half a gibibyte wait in a file, so that those of two tables fit in memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +119,30 @@ class CountedTable:
             for name in block:
                 held[name].add(index)
         return held
+
+
+def filed(blocks: dict[Clique, Counts]) -> dict[Clique, Counts]:
+    """Return counts, read-only and mapped from a file if they are many.
+
+    The file has no name, and no process opens it: it ends with the last array, and is gone if the
+    process is killed. It is stored in ``TMPDIR``. If there is no room, the counts stay in memory.
+    """
+    if sum(counts.size for counts in blocks.values()) <= _FILED_CELLS:
+        return blocks
+    places: dict[Clique, int] = {}
+    try:
+        with TemporaryFile() as file:
+            for clique, counts in blocks.items():
+                places[clique] = file.tell()
+                file.write(np.ascontiguousarray(counts).data)
+            file.flush()
+            held = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except OSError:
+        return blocks
+    return {
+        clique: np.frombuffer(held, counts.dtype, counts.size, places[clique]).reshape(counts.shape)
+        for clique, counts in blocks.items()
+    }
 
 
 def counted_marginals(domain: Domain, cliques: Iterable[Clique]) -> list[Clique]:

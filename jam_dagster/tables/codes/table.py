@@ -18,6 +18,7 @@ from jam_dagster.tables.codes.block_counts import (
     can_be_counted,
     can_be_kept,
     counted_marginals,
+    filed,
 )
 from jam_dagster.tables.codes.marginals import (
     HELD_CELLS,
@@ -243,7 +244,8 @@ def count_blocks(
     found = int(counts.pop(()))
     dtype = counts_dtype(found)
     held = {one: block.astype(dtype, copy=False) for one, block in counts.items()}
-    return CountedTable(domain, found, held)
+    del counter, counts
+    return CountedTable(domain, found, filed(held))
 
 
 def counts_or_codes(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -106,6 +108,24 @@ def test_many_counts_are_neither_made_again_nor_replaced(monkeypatch: pytest.Mon
         assert list(counted) == list(ASKED)
         assert all((counted[one] == wanted[one]).all() for one in ASKED)
     assert made == [[one for one in ASKED if "a4" in one]] * 2
+
+
+def test_many_counts_wait_in_a_file_without_a_name(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    wanted = table(500).marginals(ASKED)
+    monkeypatch.setattr(block_counts, "_FILED_CELLS", 1000)
+    monkeypatch.setattr(block_counts, "HELD_CELLS", 1000)
+    for folder, in_memory in ((tmp_path, False), (tmp_path / "none", True)):
+        monkeypatch.setattr(tempfile, "tempdir", str(folder))
+        counted = count_blocks([table(500)], DOMAIN, ASKED)
+        assert [*tmp_path.iterdir()] == []
+        assert {one.flags.writeable for one in counted.blocks.values()} == {in_memory}
+        found = counted.marginals(ASKED)
+        assert all(np.array_equal(found[one], wanted[one]) for one in ASKED)
+        largest = max(counted.blocks, key=DOMAIN.size)
+        assert np.shares_memory(found[largest], counted.blocks[largest])
+        assert counted.contents() == count_blocks([table(500)], DOMAIN, ASKED).contents()
 
 
 def test_counts_are_kept_in_half_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
