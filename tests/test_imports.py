@@ -48,7 +48,10 @@ OWNERS = {
     "jax": ("jam_dagster/models/mixture/jax_runtime.py",),
     "optax": ("jam_dagster/models/mixture/adam_step.py",),
     "opendp": ("jam_dagster/privacy/noise/exact.py",),
-    "scipy": ("jam_dagster/models/weighted/oracle.py",),
+    "scipy": (
+        "jam_dagster/models/weighted/oracle.py",
+        "jam_dagster/evaluation/sample_equivalent.py",
+    ),
     "sklearn": ("jam_dagster/evaluation/utility.py",),
     "typer": ("jam_dagster/cli",),
     "alembic": ("jam_dagster/privacy/ledger/migrations/",),

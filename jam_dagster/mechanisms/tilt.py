@@ -339,7 +339,7 @@ class _Candidates:
         kinds, often = np.unique(degrees, return_counts=True)
         kept: list[int] = []
         whole = True
-        # What a degree of few candidates leaves is for the others.
+        # A degree of few candidates leaves room to the others.
         for place, kind in enumerate(np.argsort(often, kind="stable")):
             of_degree = held[degrees == kinds[kind]].tolist()
             most = (SCORED - len(kept)) // (len(kinds) - place)

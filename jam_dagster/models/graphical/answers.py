@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 
@@ -14,6 +15,17 @@ from jam_dagster.models.graphical.routes import Route, Routes, Step
 
 End = tuple[int, Step, Route]
 """A mask, the last step of its route, and the route to what that step multiplies with."""
+
+Factor = tuple[Step, Route]
+"""A step, and the route to the conditional that it multiplies with."""
+
+Where = Mapping[int, range]
+"""Some values of some attributes."""
+
+NOWHERE: Where = MappingProxyType({})
+
+PART_CELLS = 2**20
+"""Cells of a table on the way to an answer; of a larger one, so many are made at a time."""
 
 SHARED_CELLS = 2**27
 """A gibibyte of tables that several answers share at a time."""
@@ -76,12 +88,16 @@ class Calibrated:
         held = 0
         for mask in masks:
             tables = self.routes.tables(mask)
-            more = sum(cells for key, cells in tables.items() if key not in known)
+            # Large conditionals are made a part at a time, and not kept.
+            kept = {
+                key: cells for key, cells in tables.items() if len(key) == 2 or cells <= PART_CELLS
+            }
+            more = sum(cells for key, cells in kept.items() if key not in known)
             if batch and held + more > most:
                 yield batch, known
                 self.forget()
                 batch, known, held = [], set(), 0
-                more = sum(tables.values())
+                more = sum(kept.values())
             batch.append(mask)
             # With |= all that is known would be copied.
             known.update(tables)
@@ -119,6 +135,9 @@ class Calibrated:
             if not route.steps:
                 yield mask, self._sums[route.clique, route.here]
                 continue
+            if self._largest(route) > PART_CELLS:
+                yield mask, self._gather(route)
+                continue
             *_, (step, passage) = self.routes.passages(route)
             key = (route.clique, route.here, route.steps[:-1], step.separator, step.keep)
             alike.setdefault(key, []).append((mask, step, passage))
@@ -127,32 +146,117 @@ class Calibrated:
             kept = tuple(axis for axis in table.axes if keep >> axis & 1)
             cells = math.prod(table.table.shape[table.axes.index(axis)] for axis in kept)
             for some in _parted(ends, [cells * self.routes.cells(end[1].part) for end in ends]):
-                found = (self._conditional(s.separator, s.clique, s.part, p) for _, s, p in some)
+                found = (self._conditional(one, passage) for _, one, passage in some)
                 products = _products(table, kept, found)
                 yield from zip((mask for mask, *_ in some), products, strict=True)
 
-    def _gather(self, route: Route) -> Operand:
-        """Multiply a clique's table with the conditionals of a route."""
-        table = self._sums[route.clique, route.here]
-        for step, passage in self.routes.passages(route):
-            conditional = self._conditional(step.separator, step.clique, step.part, passage)
-            keep = tuple(axis for axis in table.axes if step.keep >> axis & 1)
-            fresh = conditional.axes[step.separator.bit_count() :]
-            table = contract(table, conditional, keep, fresh)
+    def _largest(self, route: Route) -> int:
+        """Return the cells of the largest table on the way to an answer."""
+        masks = [step.keep | step.part for step in route.steps[:-1]]
+        masks += [step.separator | step.part for step in route.steps]
+        return max(map(self.routes.cells, masks), default=0)
+
+    def _gather(self, route: Route, where: Where = NOWHERE) -> Operand:
+        """Multiply a clique's table with the conditionals of a route, for some values alone."""
+        table = _part(self._sums[route.clique, route.here], where)
+        factors = [*self.routes.passages(route)]
+        while factors:
+            table, factors = self._multiplied(table, factors, where)
         return table
 
-    def _conditional(self, separator: int, clique: int, part: int, passage: Route) -> Operand:
-        """Return P(part | separator); axes: the separator's, then the part's."""
+    def _multiplied(
+        self, table: Operand, factors: list[Factor], where: Where
+    ) -> tuple[Operand, list[Factor]]:
+        """Multiply a table with the first of some conditionals; return it and those that are left.
+
+        If the product or the conditional is large, both are made a part at a time: for some values
+        of an attribute, and with those that follow until it is summed out.
+        """
+        step, passage = factors[0]
+        product, given = step.keep | step.part, step.separator | step.part
+        cells = max(self._cells(product, where), self._cells(given, where))
+        sizes = dict(zip(table.axes, table.table.shape, strict=True))
+        axis = min(
+            table.axes,
+            key=lambda one: max(
+                self._cells(mask, where) / (sizes[one] if mask >> one & 1 else 1)
+                for mask in (product, given)
+            ),
+            default=-1,
+        )
+        if cells <= PART_CELLS or sizes.get(axis, 1) == 1:
+            return _product(table, step, self._conditional(step, passage, where)), factors[1:]
+        lost = (n for n, (one, _) in enumerate(factors) if not one.keep >> axis & 1)
+        last = next(lost, len(factors) - 1)
+        first, size = where.get(axis, range(sizes[axis])).start, sizes[axis]
+        most = max(1, size * PART_CELLS // cells)
+        parts: list[Operand] = []
+        for start in range(0, size, most):
+            values = range(start, min(start + most, size))
+            inside = {**where, axis: range(first + values.start, first + values.stop)}
+            part = _part(table, {axis: values})
+            left = factors[: last + 1]
+            while left:
+                part, left = self._multiplied(part, left, inside)
+            if parts and axis not in part.axes:
+                parts[0].table[...] += part.table
+            else:
+                parts.append(part)
+        whole = parts[0]
+        if len(parts) > 1:
+            place = whole.axes.index(axis)
+            whole = Operand(np.concatenate([one.table for one in parts], axis=place), whole.axes)
+        return whole, factors[last + 1 :]
+
+    def _cells(self, mask: int, where: Where) -> int:
+        """Return the cells of a table, for some values of attributes alone."""
+        cells = self.routes.cells(mask)
+        for axis, values in where.items():
+            if mask >> axis & 1:
+                cells = cells // self.tree.sizes[axis] * len(values)
+        return cells
+
+    def _conditional(self, step: Step, passage: Route, where: Where = NOWHERE) -> Operand:
+        """Return P(part | separator); axes: the separator's, then the part's.
+
+        It is kept, but for a large one of which some values are asked for.
+        """
+        separator, clique, part = step.separator, step.clique, step.part
         key = (separator, clique, part)
-        if key not in self._conditionals:
-            joint = self._gather(passage)
-            evidence = self._sums[clique, separator]
-            axes = (*evidence.axes, *(axis for axis in joint.axes if not separator >> axis & 1))
-            table = joint.table.transpose([joint.axes.index(axis) for axis in axes])
-            below = evidence.table.reshape(evidence.table.shape + (1,) * part.bit_count())
-            shares = np.divide(table, below, out=np.zeros(table.shape), where=below > 0)
-            self._conditionals[key] = Operand(shares, axes)
-        return self._conditionals[key]
+        mask = separator | part
+        inside = {axis: values for axis, values in where.items() if mask >> axis & 1}
+        if key in self._conditionals:
+            return _part(self._conditionals[key], inside)
+        if inside and self.routes.cells(mask) <= PART_CELLS:
+            return _part(self._conditional(step, passage), inside)
+        joint = self._gather(passage, inside)
+        evidence = _part(self._sums[clique, separator], inside)
+        axes = (*evidence.axes, *(axis for axis in joint.axes if not separator >> axis & 1))
+        table = joint.table.transpose([joint.axes.index(axis) for axis in axes])
+        below = evidence.table.reshape(evidence.table.shape + (1,) * part.bit_count())
+        shares = np.divide(table, below, out=np.zeros(table.shape), where=below > 0)
+        found = Operand(shares, axes)
+        if not inside:
+            self._conditionals[key] = found
+        return found
+
+
+def _product(table: Operand, step: Step, conditional: Operand) -> Operand:
+    """Multiply a table with the conditional of a step."""
+    keep = tuple(axis for axis in table.axes if step.keep >> axis & 1)
+    return contract(table, conditional, keep, conditional.axes[step.separator.bit_count() :])
+
+
+def _part(operand: Operand, where: Where) -> Operand:
+    """Return the part of a table with some values of its attributes."""
+    inside = {axis: values for axis, values in where.items() if axis in operand.axes}
+    if not inside:
+        return operand
+    place = tuple(
+        slice(inside[axis].start, inside[axis].stop) if axis in inside else slice(None)
+        for axis in operand.axes
+    )
+    return Operand(np.ascontiguousarray(operand.table[place]), operand.axes)
 
 
 _TOGETHER = 2**17

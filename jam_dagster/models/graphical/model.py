@@ -141,14 +141,18 @@ class FittedModel(StoredModel):
         """
         requested = [tuple(clique) for clique in cliques]
         masks = [self._answerable(names) for names in requested]
-        answers = dict(self.calibrated.marginals(masks, held_cells=held_cells))
-        self.calibrated.forget()
-        ordered = {}
+        asked: dict[int, list[Clique]] = {mask: [] for mask in masks}
         for names, mask in zip(requested, masks, strict=True):
+            asked[mask].append(names)
+        answers = {}
+        # Each is scaled at once, so that none is held twice.
+        for mask, answer in self.calibrated.marginals(masks, held_cells=held_cells):
             ascending = list(bits(mask))
-            order = [ascending.index(self._position[name]) for name in names]
-            ordered[names] = answers[mask].transpose(order) * self.total
-        return ordered
+            for names in asked[mask]:
+                order = [ascending.index(self._position[name]) for name in names]
+                answers[names] = answer.transpose(order) * self.total
+        self.calibrated.forget()
+        return {names: answers[names] for names in requested}
 
     def _answerable(self, names: Sequence[str]) -> int:
         """Return the mask of a marginal, or raise if it is too large to be computed."""

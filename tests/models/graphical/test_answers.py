@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jam_dagster.mechanisms import JamPgm
+from jam_dagster.models.graphical import answers as module
 from jam_dagster.models.graphical.answers import Calibrated
 from jam_dagster.models.graphical.belief_propagation import calibrate
 from jam_dagster.models.graphical.dense import spread, sum_to
@@ -25,6 +26,26 @@ from tests.models.graphical.test_junction_tree import structures
 @given(structures(largest=6, widest=3), st.integers(0, 2**32 - 1), st.booleans())
 @examples(40)
 def test_every_marginal_equals_brute_force(structure, seed, forbid):
+    check_every_marginal(structure, seed, forbid)
+
+
+@pytest.mark.parametrize("cells", [1, 7, 30])
+@pytest.mark.parametrize(
+    "cliques",
+    [
+        # Three leaves meet in the middle: attributes of it are summed out, or stay to the end.
+        [(0, 1, 2), (0, 3), (1, 4), (2, 5)],
+        # A chain, in which conditionals are gathered from further ones.
+        [(0, 1, 2), (1, 2, 3), (2, 3, 4), (3, 4, 5)],
+        [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5)],
+    ],
+)
+def test_large_tables_are_made_a_part_at_a_time(monkeypatch, cliques, cells):
+    monkeypatch.setattr(module, "PART_CELLS", cells)
+    check_every_marginal(((2, 5, 4, 3, 2, 3), cliques), seed=1, forbid=False)
+
+
+def check_every_marginal(structure, seed, forbid):
     sizes, cliques = structure
     rng = np.random.default_rng(seed)
     potentials = [
@@ -69,7 +90,9 @@ def test_marginals_inside_others_asked_for_are_summed_from_them(monkeypatch):
     gathered = []
     gather = Calibrated._gather
     monkeypatch.setattr(
-        Calibrated, "_gather", lambda self, route: gathered.append(route) or gather(self, route)
+        Calibrated,
+        "_gather",
+        lambda self, route, *where: gathered.append(route) or gather(self, route, *where),
     )
     masks = [mask_of(c) for n in (1, 2, 3) for c in combinations(range(4), n)]
     answers = dict(calibrated.marginals(masks))

@@ -1,6 +1,7 @@
 """A Parquet table in chunks: the same codes and counts as the whole, whatever its size."""
 
 import tracemalloc
+from functools import partial
 from itertools import combinations
 
 import fsspec
@@ -377,6 +378,13 @@ def test_files_of_several_types_are_refused_before_a_value_is_read(tmp_path):
     with pytest.raises(SourceError, match="of one name and of several types") as caught:
         ParquetSource(str(tmp_path)).counted(AB, None, None)
     assert "73194" not in str(caught.value)
+
+
+def test_a_folder_without_a_file_is_refused_before_a_release_begins(tmp_path):
+    source = ParquetSource(str(tmp_path))
+    for looked_at in (partial(source.check, AB, None), source.rows, source.names):
+        with pytest.raises(SourceError, match=f"the folder {tmp_path} has no Parquet file"):
+            looked_at()
 
 
 def test_the_schema_of_a_public_table_is_compared_without_a_row(tmp_path):
