@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from jam_dagster.errors import InputError
@@ -28,6 +29,12 @@ def damaged(path: object, fault: BaseException) -> InputError:
     return InputError(
         f"{path} is damaged ({type(fault).__name__}: {fault}): restore it, {OR_ITS_VERSION}"
     )
+
+
+def check_keys(content: Mapping[str, Any], known: Collection[str]) -> None:
+    """Raise TypeError if a document has another key, which a later version may have written."""
+    if unknown := content.keys() - set(known):
+        raise TypeError(f"it has the unknown key {min(unknown)!r}")
 
 
 def parse_json(text: str | bytes) -> Any:

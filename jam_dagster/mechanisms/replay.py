@@ -107,7 +107,10 @@ class Replay(Context):
         """
         transcript, mechanism = self._transcript, self._mechanism
         if mechanism.parameters() != dict(transcript.parameters):
-            raise ReplayError("the transcript has settings that its mechanism does not have")
+            raise ReplayError(
+                f"the transcript has settings that {mechanism.title} does not have: read it with"
+                " the version of jam-dagster that made it"
+            )
         if transcript.workload_digest != self.workload.digest:
             raise ReplayError("the transcript is of a run of another workload")
         mechanism.check(self.domain, self.workload, self.total)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from jam_dagster.common.files import read_plain, write_whole
+from jam_dagster.common.json_text import check_keys, damaged
 from jam_dagster.errors import DamagedOutcomeError
 from jam_dagster.privacy.ledger.release_id import canonical_digest
 
@@ -22,6 +23,13 @@ Outcome = dict[str, Any]
 
 _DECISION, _SOLUTION = "decision-", "solution-"
 """How the names of what follows from outcomes begin; it costs nothing."""
+
+
+_KEYS = (
+    *("index", "names", "rho", "sigma", "subject", "threshold", "values"),
+    *("holds", "records"),
+)
+"""The keys of outcomes, and of what follows from them."""
 
 
 class OutcomeStore(Protocol):
@@ -94,6 +102,10 @@ class DirectoryStore:
                 f"{path} is damaged ({type(error).__name__}): restore it from a copy. Nothing was"
                 " charged"
             ) from None
+        try:
+            check_keys(outcome, _KEYS)
+        except TypeError as fault:
+            raise DamagedOutcomeError(f"{damaged(path, fault)}. Nothing was charged") from None
         return outcome
 
     def put(self, step: str, outcome: Outcome) -> None:

@@ -11,7 +11,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jam_dagster.common.json_text import damaged
+from jam_dagster.common.json_text import DAMAGE, check_keys, damaged
 from jam_dagster.errors import BudgetError, InputError, JamError
 from jam_dagster.mechanisms import Transcript
 from jam_dagster.privacy import DirectoryStore, MemoryStore, ReleaseId
@@ -362,8 +362,16 @@ class FilePlace(Place):
 
     def _kept_inputs(self) -> dict[str, Any]:
         """Return the digests of private records and of public tables; empty if they are lost."""
-        kept = _given(self.private).read(self._inputs_file)
-        return {} if kept is None else dict(json.loads(kept))
+        private = _given(self.private)
+        kept = private.read(self._inputs_file)
+        if kept is None:
+            return {}
+        try:
+            found = dict(json.loads(kept))
+            check_keys(found, ("contents", "public"))
+        except DAMAGE as fault:
+            raise damaged(private.shown(self._inputs_file), fault) from None
+        return found
 
     def check_public(self, digest: str | None) -> None:
         """Raise if the stored draws were made on another public table."""
@@ -393,10 +401,6 @@ class FilePlace(Place):
     def _described_before(self) -> dict[str, Any]:
         try:
             found = dict(json.loads(self.store.read(self._description) or b""))
-            if unknown := found.keys() - _DESCRIBED:
-                fault = TypeError(f"it has the unknown key {min(unknown)!r}")
-                raise damaged(self._description, fault)
-            return found
         except JamError:
             raise
         except (OSError, ValueError, TypeError):
@@ -404,6 +408,11 @@ class FilePlace(Place):
                 f"{self.name} holds draws, and {DESCRIPTION}, which says of what, cannot be read:"
                 " restore it from a copy. Nothing was charged."
             ) from None
+        try:
+            check_keys(found, _DESCRIBED)
+        except TypeError as fault:
+            raise damaged(self.store.shown(self._description), fault) from None
+        return found
 
     def _changed(self, what: list[str]) -> InputError:
         return InputError(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from jam_dagster.certificates.issue import released_files, run_files_digest, sha256_of
 from jam_dagster.certificates.table import run_digest
 from jam_dagster.common.files import read_plain, write_whole
-from jam_dagster.common.json_text import DAMAGE, damaged, parse_json
+from jam_dagster.common.json_text import DAMAGE, check_keys, damaged, parse_json
 from jam_dagster.common.section import parsed
 from jam_dagster.errors import InputError
 from jam_dagster.evaluation import TableErrors, WorkloadErrors
@@ -151,8 +151,7 @@ def identity_in(folder: Path | UPath) -> ReleaseIdentity | None:
 def _release_of(described: Mapping[str, Any], folder: Path | UPath) -> ReleaseIdentity:
     """Return the release that a run's marker names, of which this version knows every key."""
     try:
-        if unknown := described.keys() - {"release", "content"}:
-            raise TypeError(f"it has the unknown key {min(unknown)!r}")
+        check_keys(described, {"release", "content"})
         return ReleaseIdentity.from_dict(described["release"])
     except DAMAGE as fault:
         raise damaged(folder / RUN_FILE, fault) from None

@@ -15,7 +15,7 @@ import pytest
 from jam_dagster.certificates import Certificate, verify
 from jam_dagster.certificates.issue import sha256_of
 from jam_dagster.certificates.refitting import REFIT_TOLERANCE, Refit
-from jam_dagster.errors import InputError
+from jam_dagster.errors import DamagedOutcomeError, InputError
 from jam_dagster.mechanisms import MECHANISMS, Transcript, load_model
 from jam_dagster.privacy import DirectoryStore, Ledger
 from jam_dagster.privacy.accounting import rho_within
@@ -281,6 +281,14 @@ def later(path: Path, *keys: str | int) -> None:
     path.write_text(json.dumps(content))
 
 
+def later_draw(path: Path, **parts: Any) -> None:
+    """Put a part into an outcome, as a later version could."""
+    with np.load(path) as stored:
+        held = {name: stored[name] for name in stored.files}
+    scalars = json.dumps({**json.loads(str(held.pop("scalars"))), **parts})
+    np.savez_compressed(path, scalars=scalars, **held)
+
+
 READERS: dict[str, tuple[tuple[str | int, ...], Callable[[Path], object]]] = {
     "transcript/transcript.json": (("calls", 0), lambda out: Transcript.load(out / "transcript")),
     "certificate.json": (("sampling",), Certificate.load),
@@ -304,6 +312,32 @@ def test_what_a_later_version_wrote_is_named_with_the_remedy(name: str, tmp_path
     assert str(file if name != "model/model.json" else file.parent) in said
     assert "unknown key 'novel'" in said or "keyword argument 'novel'" in said
     assert "or read it with the version of jam-dagster that made it" in said
+
+
+def test_an_outcome_of_a_later_version_is_named_with_the_remedy(tmp_path: Path) -> None:
+    restored(TABLES[0], tmp_path)
+    outcomes = DirectoryStore(tmp_path / "out" / "draws")
+    name = min(outcomes.files)
+    assert outcomes.get(name.removesuffix(".npz"))
+    later_draw(tmp_path / "out" / "draws" / name, novel=1)
+    with pytest.raises(DamagedOutcomeError, match=r"unknown key 'novel'.*made it") as refused:
+        outcomes.get(name.removesuffix(".npz"))
+    assert name in str(refused.value)
+
+
+def test_kept_inputs_of_a_later_version_are_named_with_the_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    restored(TABLES[0], tmp_path)
+    monkeypatch.chdir(tmp_path)
+    moved(Ledger("ledger.db"))
+    (kept,) = Path("ledger.db-private").glob("contents/*.json")
+    later(kept)
+    before = contents(Path("out"))
+    refused = run_cli("synthesize", "defs.yaml", "--out", "out", *RELEASE)
+    assert refused.exit_code == 2
+    assert f"{kept.name} is damaged (TypeError: it has the unknown key 'novel')" in refused.stderr
+    assert contents(Path("out")) == before
 
 
 @pytest.mark.parametrize("name", ["run.json", "release.json"])

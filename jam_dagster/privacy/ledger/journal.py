@@ -507,7 +507,8 @@ def _kind(row: sa.RowMapping, kinds: type[_AnyKind]) -> _AnyKind:
     except ValueError:
         raise LedgerIntegrityError(
             f"event {row['seq']} of the ledger is of the unknown kind {row['kind']!r}: "
-            "read the ledger with the version that wrote it, or begin another"
+            "read the ledger with the version that wrote it; if jam-dagster did not write it, only"
+            " the ledger's owner can repair it, from a backup"
         ) from None
 
 

@@ -145,6 +145,6 @@ def binding_of(event: Event) -> SourceBinding | None:
     except ValueError as error:
         raise LedgerIntegrityError(
             f"event {event.seq} of the ledger names a source that is no binding of this version: "
-            f"{error}. Read the ledger with the version that wrote it, or begin another; if "
-            "jam-dagster did not write it, only the ledger's owner can repair it, from a backup"
+            f"{error}. Read the ledger with the version that wrote it; if jam-dagster did not write"
+            " it, only the ledger's owner can repair it, from a backup"
         ) from error

@@ -148,7 +148,7 @@ def test_a_source_that_is_no_binding_is_refused(
     ):
         with pytest.raises(LedgerIntegrityError, match=r"event 2 .*that is no binding") as refused:
             act()
-    assert "with the version that wrote it, or begin another" in str(refused.value)
+    assert "with the version that wrote it; if jam-dagster did not" in str(refused.value)
 
 
 def of(config: dict[str, Any]) -> SourceBinding:
