@@ -103,7 +103,7 @@ SCORED, SCORED_CELLS = 8192, 2**25
 """The most candidates that a round looks at, and the most cells: of more, it looks at some."""
 
 FILTERED = 1024
-"""Candidates of which a round asks at a time if they fit."""
+"""Candidates of which a round asks at first if they fit."""
 
 Fitting = Callable[[Sequence[int]], list[int]]
 """Returns those of some candidates that fit, by their numbers, ascending."""
@@ -353,9 +353,11 @@ class _Candidates:
     ) -> tuple[list[int], bool]:
         """Return the first candidates that fit, at most so many, and if no other one fits."""
         found: list[int] = []
-        cells = 0
-        for start in range(0, len(numbers), FILTERED):
-            block = numbers[start : start + FILTERED]
+        cells, start, more = 0, 0, FILTERED
+        while start < len(numbers):
+            block = numbers[start : start + more]
+            # If few fit, many are asked for at a time, which share their work.
+            start, more = start + more, 2 * more
             fits = set(fitting(block))
             for number in (one for one in block if one in fits):
                 cells += self.cells[number]

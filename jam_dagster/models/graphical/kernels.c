@@ -1,7 +1,8 @@
 /* Inner loops of belief propagation: dense tables are multiplied by smaller tables and summed onto
  * others in one pass over memory. Beside them, the distance of a marginal from its counts, and the
- * inner loops of the search for rows and of the scores of TILT. Plain C without dependencies; kernels.py, row_search.py and expected_gain.py are
- * its only callers, and have the same operations in NumPy for where no compiler was at hand. */
+ * inner loops of the search for rows, of the scores of TILT and of triangulations. Plain C without
+ * dependencies; kernels.py, row_search.py, expected_gain.py and tractability.py are its only
+ * callers, and have the same operations in NumPy for where no compiler was at hand. */
 
 #include <math.h>
 #include <pthread.h>
@@ -21,7 +22,7 @@
 #endif
 
 /* Raised with every change of what kernels.py hands over: an old library is then left alone. */
-int64_t jam_version(void) { return 6; }
+int64_t jam_version(void) { return 7; }
 
 enum { READ = 0, SCALE = 1, ASSIGN = 2, RATIO = 3 };
 
@@ -688,4 +689,138 @@ double jam_expected_gain(
                      strength_count, variance, records, space, 0.0};
     run_task(&(task){expected_gain_part, &one});
     return one.gain;
+}
+
+/* Most words of a set of attributes. */
+#define WORDS 4
+
+/* What is known of a graph's elimination, as in tractability.py, and further cliques, of which each
+ * is added alone. Sets of attributes are words; those of `neighbours_at` have the shape
+ * (words, steps, attributes), and `cost_at` (steps, attributes). */
+typedef struct {
+    int64_t attributes;
+    int64_t words;
+    int64_t components;
+    const double *sizes;
+    const int64_t *component;
+    const int64_t *step;
+    const double *clique_cells;
+    const uint64_t *neighbours_at;
+    const double *cost_at;
+    const uint8_t *gaining;
+    const uint8_t *joined;
+    const double *limit;
+    double *within;
+    uint8_t *exact;
+    int64_t start;
+    int64_t stop;
+} elimination;
+
+typedef uint64_t set[WORDS];
+
+/* Numbers of cells are exact below this, and those that are not are cut off. */
+#define EXACT 9007199254740992.0
+
+/* Makes an attribute adjacent to a clique, without itself and the attribute that is gone, if any. */
+static inline void connect_to(
+    set *neighbours, double *cost, int64_t a, const set clique, int64_t gone, int64_t words,
+    const double *sizes
+) {
+    uint64_t *of = neighbours[a];
+    double cells = gone < 0 ? cost[a] : cost[a] / sizes[gone];
+    for (int64_t k = 0; k < words; k++) {
+        uint64_t fill = clique[k] & ~of[k];
+        if (k == a / 64) fill &= ~(1ull << a % 64);
+        of[k] |= fill;
+        for (; fill; fill &= fill - 1) cells *= sizes[64 * k + __builtin_ctzll(fill)];
+    }
+    if (gone >= 0) of[gone / 64] &= ~(1ull << gone % 64);
+    if (!(cost[a] < EXACT)) {
+        cells = sizes[a];
+        for (int64_t k = 0; k < words; k++)
+            for (uint64_t held = of[k]; held; held &= held - 1)
+                cells *= sizes[64 * k + __builtin_ctzll(held)];
+    }
+    cost[a] = cells;
+}
+
+static void eliminate(const elimination *of, int64_t one) {
+    const int64_t width = of->attributes, words = of->words;
+    const uint8_t *gaining = of->gaining + one * width;
+    const uint8_t *joined = of->joined + one * of->components;
+    set neighbours[64 * WORDS], left = {0}, clique = {0};
+    double cost[64 * WORDS], total = 0.0;
+
+    int64_t first = width;
+    for (int64_t a = 0; a < width; a++)
+        if (gaining[a]) {
+            clique[a / 64] |= 1ull << a % 64;
+            if (of->step[a] < first) first = of->step[a];
+        }
+    for (int64_t a = 0; a < width; a++) {
+        const int concerned = joined[of->component[a]];
+        for (int64_t k = 0; k < WORDS; k++)
+            neighbours[a][k] =
+                k < words ? of->neighbours_at[(k * width + first) * width + a] : 0;
+        cost[a] = concerned ? of->cost_at[first * width + a] : INFINITY;
+        if (concerned && of->step[a] < first) total += of->clique_cells[a];
+        if (concerned && of->step[a] >= first) left[a / 64] |= 1ull << a % 64;
+    }
+    for (int64_t a = 0; a < width; a++)
+        if (gaining[a]) connect_to(neighbours, cost, a, clique, -1, words, of->sizes);
+    for (;;) {
+        int64_t chosen = 0;
+        for (int64_t a = 1; a < width; a++)
+            if (cost[a] < cost[chosen]) chosen = a;
+        set around;
+        memcpy(around, neighbours[chosen], sizeof(set));
+        memcpy(clique, around, sizeof(set));
+        clique[chosen / 64] |= 1ull << chosen % 64;
+        left[chosen / 64] &= ~(1ull << chosen % 64);
+        /* Only eliminated attributes can have the neighbours that make up this clique. */
+        int known = 0;
+        for (int64_t a = 0; a < width && !known; a++)
+            known = neighbours[a][0] == clique[0] && !memcmp(neighbours[a], clique, sizeof(set));
+        if (!known) total += cost[chosen];
+        int done = 1;
+        for (int64_t k = 0; k < words; k++) done &= !(left[k] & ~around[k]);
+        const int over = !(total <= of->limit[one]);
+        /* The rest inside this clique makes no other maximal one. */
+        if (over || done) {
+            of->within[one] = total;
+            of->exact[one] = !over;
+            return;
+        }
+        cost[chosen] = INFINITY;
+        for (int64_t k = 0; k < words; k++)
+            for (uint64_t rest = around[k]; rest; rest &= rest - 1)
+                connect_to(neighbours, cost, 64 * k + __builtin_ctzll(rest), around, chosen, words,
+                           of->sizes);
+    }
+}
+
+static void eliminate_part(void *of) {
+    const elimination *given = of;
+    for (int64_t one = given->start; one < given->stop; one++) eliminate(given, one);
+}
+
+/* Eliminations from which on a second thread is worth its start. */
+#define MANY 64
+
+void jam_grown(
+    int64_t attributes, int64_t words, int64_t components, const double *sizes,
+    const int64_t *component, const int64_t *step, const double *clique_cells,
+    const uint64_t *neighbours_at, const double *cost_at, const uint8_t *gaining,
+    const uint8_t *joined, const double *limit, int64_t count, double *within, uint8_t *exact
+) {
+    elimination all = {attributes, words,   components, sizes,  component, step,
+                       clique_cells, neighbours_at, cost_at, gaining, joined, limit,
+                       within,     exact,   0,          count};
+    if (count < MANY) {
+        eliminate_part(&all);
+        return;
+    }
+    elimination rest = all;
+    all.stop = rest.start = count / 2;
+    run_both((task){eliminate_part, &all}, (task){eliminate_part, &rest});
 }

@@ -28,7 +28,7 @@ Axes = tuple[int, ...]
 MOST = 32
 """Most axes, sources or targets of an operation, as in kernels.c."""
 
-VERSION = 6
+VERSION = 7
 """Version of the interface between this module and kernels.c."""
 
 BLOCK = 8
@@ -128,6 +128,13 @@ def _declared(loaded: ctypes.CDLL) -> ctypes.CDLL:
         *(ctypes.c_double, ctypes.c_double, pointer),
     ]
     loaded.jam_expected_gain.restype = ctypes.c_double
+    loaded.jam_grown.argtypes = [
+        *(number, number, number, pointer),
+        *(pointer, pointer, pointer),
+        *(pointer, pointer, pointer),
+        *(pointer, pointer, number, pointer, pointer),
+    ]
+    loaded.jam_grown.restype = None
     return loaded
 
 

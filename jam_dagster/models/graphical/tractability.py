@@ -11,12 +11,13 @@ the measured cliques, the declared impossible combinations and itself stays with
   joins are triangulated. Sizes stay valid until one of these components changes.
 - Up to the first attribute that gains a neighbour, elimination is the same as without the
   candidate: no cost fell, and no raised cost is the smallest. It resumes there, from a stored
-  state, for all candidates in parallel.
+  state, for all candidates in parallel, or one after the other in kernels.c.
 - It stops when the cliques so far exceed the limit; their size is kept as a lower bound.
 """
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -31,6 +32,7 @@ from jam_dagster.models.graphical.junction_tree import (
     mask_of,
     maximal,
 )
+from jam_dagster.models.graphical.kernels import library
 from jam_dagster.tables import Clique, Domain
 
 Words = npt.NDArray[np.uint64]
@@ -41,6 +43,8 @@ Floats = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.intp]
 
 WORD = 64
+MOST_WORDS = 4
+"""Most words of a set in kernels.c."""
 PART = 12
 """Attributes per lookup of cells; a table of 2**PART floats fits fast memory."""
 LARGEST_CELLS = 2**53 - 1
@@ -89,9 +93,10 @@ class TractabilityFilter:
         grown = self._beside[every] + self._within[every]
         size = np.where(self._gains[every], grown, self._graph.cells)
         fits = self._exact[every] & np.less_equal(size, limit)
-        looked_at = self._candidates[:, every]
-        for clique in self._sets.words(model).T:
-            fits |= np.all(looked_at & ~clique[:, None] == 0, axis=0)
+        if self._graph.cells > limit:
+            looked_at = self._candidates[:, every]
+            for clique in self._sets.words(model).T:
+                fits |= np.all(looked_at & ~clique[:, None] == 0, axis=0)
         numbers: list[int] = every[fits].tolist()
         return numbers
 
@@ -264,8 +269,46 @@ class _Graph:
 
     def grown(self, gaining: Flags, joined: Flags, limit: Floats) -> tuple[Floats, Flags]:
         """Return the sizes of the graph's components with one more clique, for many cliques."""
-        sets, width = self.sets, len(self.adjacent)
+        sets, loaded = self.sets, library()
         within, exact = np.zeros(len(gaining)), np.zeros(len(gaining), dtype=bool)
+        if loaded is not None and sets.count <= MOST_WORDS:
+            self._grown_in_c(loaded, gaining, joined, limit, within, exact)
+        else:
+            self._grown_in_numpy(gaining, joined, limit, within, exact)
+        if self.tree_cells is not None:
+            tree = joined.all(axis=1) & (gaining.sum(axis=1) == 2)
+            within[tree] = self.tree_cells + sets.cells(sets.pack(gaining[tree]))
+            exact[tree] = within[tree] <= LARGEST_CELLS
+        return within, exact
+
+    def _grown_in_c(
+        self,
+        loaded: ctypes.CDLL,
+        gaining: Flags,
+        joined: Flags,
+        limit: Floats,
+        within: Floats,
+        exact: Flags,
+    ) -> None:
+        given = [
+            np.array(self.sets.sizes, dtype=np.float64),
+            *(self.component, self.step, self.clique_cells),
+            *(self.neighbours_at, self.cost_at),
+            *(gaining, joined, limit),
+        ]
+        held = [np.ascontiguousarray(one) for one in given]
+        loaded.jam_grown(
+            *(len(self.adjacent), self.sets.count, joined.shape[1]),
+            *(one.ctypes.data for one in held),
+            len(gaining),
+            within.ctypes.data,
+            exact.ctypes.data,
+        )
+
+    def _grown_in_numpy(
+        self, gaining: Flags, joined: Flags, limit: Floats, within: Floats, exact: Flags
+    ) -> None:
+        sets, width = self.sets, len(self.adjacent)
         first = np.where(gaining, self.step, width).min(axis=1)
         concerned = joined.take(self.component, axis=1)
         before = concerned & (self.step < first[:, None])
@@ -302,12 +345,6 @@ class _Graph:
                 )
             cost[np.arange(len(rows)), chosen] = np.inf
             self._connect(neighbours, cost, np.flatnonzero(sets.unpack(around)), around, bit)
-
-        if self.tree_cells is not None:
-            tree = joined.all(axis=1) & (gaining.sum(axis=1) == 2)
-            within[tree] = self.tree_cells + sets.cells(sets.pack(gaining[tree]))
-            exact[tree] = within[tree] <= LARGEST_CELLS
-        return within, exact
 
     def _connect(
         self, neighbours: Words, cost: Floats, where: Numbers, clique: Words, gone: Words

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from itertools import combinations
+from unittest import mock
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jam_dagster.models.graphical import tractability
 from jam_dagster.models.graphical.junction_tree import cells_of, mask_of, triangulate
 from jam_dagster.models.graphical.mbi_bridge import load_mbi
 from jam_dagster.models.graphical.tractability import BLOCK_BYTES, TractabilityFilter
@@ -85,14 +88,16 @@ def runs(draw):
     return domain, candidates, list(zip(rounds, limits, strict=True))
 
 
-@given(runs())
+@pytest.mark.parametrize("loops", ["numpy", "c"])
+@given(run=runs())
 @examples(40)
-def test_a_filter_kept_over_rounds_equals_the_definition(run):
+def test_a_filter_kept_over_rounds_equals_the_definition(loops, run):
     domain, candidates, rounds = run
     kept = TractabilityFilter(domain, candidates)
     for measured, limit in rounds:
         expected = tractable(domain, candidates, measured, limit)
-        assert kept.fitting(measured, limit) == expected
+        with without_c() if loops == "numpy" else nullcontext():
+            assert kept.fitting(measured, limit) == expected
         # The same model with other limits: sizes that were abandoned are taken up again.
         for other in (limit / 2, limit * 2):
             assert kept.fitting(measured, other) == tractable(domain, candidates, measured, other)
@@ -142,6 +147,35 @@ def test_one_tree_is_not_triangulated(size):
             expected = tractable(domain, candidates, measured, limit * MB)
             assert kept.fitting(measured, limit * MB) == expected
         measured.append(clique)
+
+
+def without_c():
+    return mock.patch.object(tractability, "library", return_value=None)
+
+
+@pytest.mark.parametrize(("attributes", "limit"), [(80, 0.3), (80, 1.2), (200, 0.3)])
+def test_loops_in_c_and_in_numpy_find_the_same_sizes(attributes, limit):
+    rng = np.random.default_rng(attributes)
+    sizes = rng.choice([2, 8, 40], attributes)
+    domain = Domain.from_sizes({f"a{i}": int(size) for i, size in enumerate(sizes)})
+
+    def drawn(count, *parts):
+        some = ([rng.choice(part) for part in parts] for _ in range(count))
+        return [domain.canonical([f"a{i}" for i in {*one}]) for one in some]
+
+    # Hubs have more neighbours than floats can count cells of, until these are eliminated.
+    few, many = np.arange(attributes - 4, attributes), np.arange(attributes)
+    measured = drawn(attributes * 3 // 4, few, many)
+    candidates = [*drawn(200, many, many), *drawn(200, many, many, many)]
+    found = []
+    for context in (nullcontext(), without_c()):
+        kept = TractabilityFilter(domain, candidates)
+        with context:
+            fitting = [kept.fitting(measured[:now], limit) for now in (0, 30, attributes)]
+        assert max(kept._graph.cost_at[0]) >= 2**53
+        found.append((fitting, kept._within[kept._exact].tolist(), kept._exact.tolist()))
+    assert found[0] == found[1]
+    assert 0 < len(found[0][0][2]) < len(found[0][0][0])
 
 
 @pytest.mark.slow
