@@ -6,6 +6,7 @@ from jam_dagster.common.choices import RECOMMENDED, RECOMMENDED_WHERE
 from jam_dagster.common.shown_text import clock
 from jam_dagster.mechanisms.registry import title_of
 from jam_dagster.privacy import Budget, describe_advantage, describe_rho
+from jam_dagster.tables.sources.parquet import ENCODED_BYTES
 from jam_dagster.trials.measures import estimate_in_words
 from jam_dagster.trials.release_plan import Cost, Known, LedgerOutlook, Plan
 from jam_dagster.trials.results import error_of, stages
@@ -72,13 +73,16 @@ def simulated_in_words(made: Plan) -> dict[str, str]:
     lines["Time"] = (
         f"about {clock(cost.seconds)} on this machine: the mechanism was measured, "
         f"{_counting(cost)}; reading and encoding were extrapolated from the "
-        f"{cost.public_records:,} public records. Checks and report, not measured, add seconds"
+        f"{cost.public_records:,} public records. Checks and report, not measured, add seconds, "
+        "and minutes beyond ten million records"
     )
+    large = cost.private_table_mb * 2**20 > ENCODED_BYTES
+    of_counts = f", {cost.counts_mb:,.0f} MB for counts" if cost.counts_mb >= 1 else ""
     lines["Memory"] = (
-        f"about {cost.memory_mb:,.0f} MB: {cost.measured_peak_mb:,.0f} MB measured, "
+        f"about {cost.memory_mb:,.0f} MB: {cost.measured_peak_mb:,.0f} MB measured{of_counts}, "
         f"{cost.private_table_mb:,.0f} MB for the codes of the private table, which is read in "
         "batches unless it is in memory"
-    )
+    ) + (f"; about {cost.in_files_mb:,.0f} MB if it is in Parquet files" if large else "")
     if made.bought:
         more = "" if len(made.curve) > 1 else "; --curve shows other budgets"
         lines["Bought"] = f"{made.bought}{more}"

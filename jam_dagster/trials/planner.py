@@ -35,7 +35,11 @@ from jam_dagster.release.public_side import domain_of, draft_of, public_remarks,
 from jam_dagster.release.run import read_run
 from jam_dagster.release.sections import MechanismSpec
 from jam_dagster.tables import EncodedTable, Workload, encode
-from jam_dagster.tables.codes.block_counts import can_be_counted, counted_marginals
+from jam_dagster.tables.codes.block_counts import (
+    can_be_counted,
+    counted_marginals,
+    counts_bytes,
+)
 from jam_dagster.tables.codes.marginals import marginal_blocks
 from jam_dagster.tables.domain.bought import nothing
 from jam_dagster.tables.domain.changes import domain_changes
@@ -534,6 +538,7 @@ def _cost(ready: Prepared, rows: Sequence[Row], tried: int) -> Cost:
         # Later trials find what earlier ones left on the heap.
         measured_peak_mb=rows[0]["peak_memory_mb"],
         private_table_mb=records * code_bytes / 2**20,
+        counts_mb=counts_bytes(public.domain, closure, records) / 2**20,
         counted=counted,
         records=records,
         public_records=public.records,

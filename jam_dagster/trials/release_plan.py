@@ -69,13 +69,15 @@ class Cost:
     ``mechanism``); ``read`` and ``encode`` are of the whole public table. `expected_seconds` grow
     with the private records: ``count`` as measured up to `counted` of them and in proportion from
     there, ``sample`` above a million records. `measured_peak_mb` is the process's, with all that it
-    loaded, and `private_table_mb` the private table's codes in addition.
+    loaded. In addition, `private_table_mb` has the private table's codes, which large Parquet files
+    are read without holding, and `counts_mb` the counts that large tables keep.
     """
 
     measured_seconds: dict[str, float]
     expected_seconds: dict[str, float]
     measured_peak_mb: float
     private_table_mb: float
+    counts_mb: float
     counted: int
     records: int
     public_records: int
@@ -87,8 +89,13 @@ class Cost:
 
     @property
     def memory_mb(self) -> float:
-        """Expected memory."""
-        return self.measured_peak_mb + self.private_table_mb
+        """Expected memory, with the private table's codes."""
+        return self.in_files_mb + self.private_table_mb
+
+    @property
+    def in_files_mb(self) -> float:
+        """Expected memory where the private table stays in its files."""
+        return self.measured_peak_mb + self.counts_mb
 
 
 @dataclass(frozen=True)

@@ -173,6 +173,17 @@ def can_be_kept(domain: Domain, cliques: Iterable[Clique]) -> bool:
     return sum(map(domain.size, cliques)) <= min(KEPT_CELLS, all_memory() // 8)
 
 
+def counts_bytes(domain: Domain, cliques: Iterable[Clique], records: int) -> int:
+    """Return the memory of the counts that two tables of so many records keep, in bytes.
+
+    Those that wait in a file are in memory while they are made, one table's after the other's.
+    """
+    cells = sum(map(domain.size, _whole(sorted(cliques, key=len, reverse=True))))
+    if records < MANY or cells > min(KEPT_CELLS, all_memory() // 8):
+        return 0
+    return counts_dtype(records)().itemsize * cells * (1 if cells > _FILED_CELLS else 2)
+
+
 def _whole(wanted: Sequence[Clique]) -> list[Clique]:
     """Return the marginals that are no margin of another one, the longest first."""
     held: set[Clique] = set()
