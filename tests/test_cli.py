@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import uuid
@@ -14,6 +16,7 @@ import pytest
 import yaml
 
 import jam_dagster
+from jam_dagster.cli import commands
 from jam_dagster.privacy import Ledger
 from jam_dagster.tables import Domain
 from tests.cli_bench import PEOPLE, RELEASE, Run, lines, synthesize
@@ -28,6 +31,21 @@ def test_help_teaches_by_example(run: Run) -> None:
     assert result.exit_code == 0
     assert "jam-dagster demo data --out people" in result.stdout
     assert "jam-dagster ledger show --ledger ledger.db" in result.stdout
+
+
+@pytest.mark.slow
+def test_the_examples_of_the_help_run(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = inspect.getdoc(commands._root) or ""
+    examples = re.findall(r"```\n(.*?)```", text, flags=re.DOTALL)
+    first, plan, *_ = (one.replace("\\\n", "").splitlines() for one in examples)
+    shorter = {"synthesize": ("--no-checks", "--no-report"), "plan": ("--quick",)}
+    for line in (*first, *plan):
+        program, *arguments = shlex.split(line)
+        if program == "cd":
+            monkeypatch.chdir(*arguments)
+            continue
+        done = run(*arguments, *shorter.get(arguments[0], ()))
+        assert done.exit_code == 0, done.output
 
 
 @pytest.mark.parametrize(

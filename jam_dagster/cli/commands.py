@@ -48,15 +48,14 @@ def _root(
     ```
     jam-dagster demo data --out people
     cd people
-    jam-dagster synthesize --private private.csv --public public.csv \
-        --domain domain.yaml --epsilon 1 --setting rounds=10 --degree 2 \
-        --noise numpy --out research
+    jam-dagster synthesize --private people.csv --public survey_2016.csv \
+        --domain domain.yaml --epsilon 1 --degree 2 --noise numpy --out research
     ```
 
     The cost and benefit of a release are planned from public data alone, before it is made:
 
     ```
-    jam-dagster plan --public public.csv --domain domain.yaml --epsilon 1
+    jam-dagster plan --public survey_2016.csv --domain domain.yaml --epsilon 1
     ```
 
     `--noise numpy` is for trying: nothing is charged, and nothing that it makes may leave. A
