@@ -10,6 +10,7 @@ from typing import Any
 import dagster as dg
 
 from jam_dagster.errors import JamError
+from jam_dagster.pipeline.graph import PRIVATE_STORE, RELEASABLE_STORE
 
 
 def failing_by_a_sentence(compute: Callable[..., Any]) -> Callable[..., Any]:
@@ -24,7 +25,7 @@ def failing_by_a_sentence(compute: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return compute(*inputs, **named)
         except JamError as error:
-            failure = _failure(error)
+            failure = _failure(error, *inputs[:1])
         # Outside of the handler, so that no traceback comes with it.
         raise failure
 
@@ -33,7 +34,7 @@ def failing_by_a_sentence(compute: Callable[..., Any]) -> Callable[..., Any]:
         try:
             yield from compute(*inputs, **named)
         except JamError as error:
-            failure = _failure(error)
+            failure = _failure(error, *inputs[:1])
         else:
             return
         raise failure
@@ -41,6 +42,12 @@ def failing_by_a_sentence(compute: Callable[..., Any]) -> Callable[..., Any]:
     return yielded if inspect.isgeneratorfunction(compute) else returned
 
 
-def _failure(error: JamError) -> dg.Failure:
+def _failure(error: JamError, context: Any = None) -> dg.Failure:
+    said, resources = str(error), getattr(context, "resources", None)
+    for key in (PRIVATE_STORE, RELEASABLE_STORE):
+        store = getattr(resources, key, None)
+        # An error about a file has its path: the variables in it are shown by their names.
+        if store is not None and store.files.root.path in said:
+            said = store.files.shown(said)
     metadata = {"error": type(error).__name__}
-    return dg.Failure(description=str(error), metadata=metadata, allow_retries=False)
+    return dg.Failure(description=said, metadata=metadata, allow_retries=False)

@@ -1,13 +1,16 @@
 """A step fails by one sentence, and Dagster shows no traceback of it."""
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pytest
 
-from jam_dagster.errors import DomainError, PrivateValuesError
+from jam_dagster.errors import DomainError, InputError, PrivateValuesError
 from jam_dagster.pipeline.assets.failures import failing_by_a_sentence
+from jam_dagster.pipeline.graph import PRIVATE_STORE, RELEASABLE_STORE
+from jam_dagster.pipeline.storage.store_resource import ReleaseStoreResource
 
 
 def returns(fault: Exception) -> int:
@@ -41,6 +44,23 @@ def test_a_private_fault_is_always_the_same() -> None:
             failing_by_a_sentence(returns)(error)
         faults.append((caught.value.description, caught.value.metadata))
     assert faults[0] == faults[1]
+
+
+@pytest.mark.parametrize("private", [True, False])
+def test_a_path_is_shown_as_its_store_is_configured(
+    private: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WHERE", f"{tmp_path}/tok3n")
+    store = ReleaseStoreResource(root="${WHERE}/x", private=private).open()
+    key = PRIVATE_STORE if private else RELEASABLE_STORE
+
+    def reads(context: dg.AssetExecutionContext) -> None:
+        del context
+        raise InputError(f"{store.files.root / 'run.json'} is damaged")
+
+    with pytest.raises(dg.Failure) as caught:
+        failing_by_a_sentence(reads)(dg.build_asset_context(resources={key: store}))
+    assert caught.value.description == "${WHERE}/x/run.json is damaged"
 
 
 def test_other_errors_are_dagsters() -> None:
