@@ -163,7 +163,7 @@ BAD_INPUT = {
     "a file above the output": (lambda: synthesize(*RELEASE, "--out", "priv.csv/out"), "--out"),
     "an output that is taken": (
         lambda: (Path("out").mkdir(), _bad("out/synthetic.csv", "x\n"), synthesize(*RELEASE))[-1],
-        "--out",
+        "synthetic.csv and no release.json",
     ),
 }
 

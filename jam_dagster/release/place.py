@@ -494,8 +494,9 @@ class FolderPlace(FilePlace):
         if not self.folder.release.exists():
             if name is not None:
                 raise InputError(
-                    f"The release's folder {self.folder.path} (--out) already holds {name}, which "
-                    "is not of a release: name an empty or a new folder."
+                    f"The release's folder {self.folder.path} (--out) already holds {name} and no "
+                    f"{DESCRIPTION}, which a release has: name an empty or a new folder, or restore"
+                    " that file from a copy."
                 )
             return
         there = self.folder.described()

@@ -47,12 +47,17 @@ class ReleaseStore(dg.UPathIOManager):
 
     def get_loading_input_log_message(self, path: UPath) -> str:
         """Return what the debug log says of a file that is read."""
-        return self.files.shown(super().get_loading_input_log_message(path))
+        return self._reading(super().get_loading_input_log_message(path))
 
     def get_loading_input_partition_log_message(self, path: UPath, partition_key: str) -> str:
         """Return what the debug log says of a partition's file that is read."""
-        said = super().get_loading_input_partition_log_message(path, partition_key)
-        return self.files.shown(said)
+        return self._reading(super().get_loading_input_partition_log_message(path, partition_key))
+
+    def _reading(self, message: str) -> str:
+        said = self.files.shown(message)
+        if self.files.private or self.files.hashes_in is not None:
+            return said
+        return f"{said} No private store has hashes of this one: nothing vouches for the file."
 
     def get_writing_output_log_message(self, path: UPath) -> str:
         """Return what the debug log says of a file that is written."""

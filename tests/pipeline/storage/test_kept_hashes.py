@@ -192,6 +192,19 @@ def test_no_link_or_pipe_is_followed_whenever_it_is_put_there(
         read(store, "one")
 
 
+def test_a_reader_of_a_copy_is_warned_that_nothing_vouches_for_it(store: ReleaseStore) -> None:
+    write(store, "one", TABLE)
+    copy = ReleaseStore(ReleaseFiles(store.files.root, private=False))
+    pd.testing.assert_frame_equal(read(copy, "one"), TABLE)
+    path = store.files.root / "people" / "one"
+    for loading in (
+        lambda of: of.get_loading_input_log_message(path),
+        lambda of: of.get_loading_input_partition_log_message(path, "2026-01"),
+    ):
+        assert loading(copy).endswith("nothing vouches for the file.")
+        assert "vouches" not in loading(store)
+
+
 def test_a_releasable_store_has_hashes_wherever_there_is_a_private_one(tmp_path: Path) -> None:
     @dg.asset(io_manager_key="releasable_io_manager")
     def page() -> str:
