@@ -65,6 +65,21 @@ def make_release(name: str) -> None:
     freeze(model=answers_of(load_model(Path("out/model"))))
 
 
+def make_bought() -> None:
+    """Make a release whose domain its budget buys, in the working directory."""
+    write_tables()
+    priv = pd.read_csv("priv.csv")
+    texts = {name: priv[name].map("value {}".format) for name in [*PEOPLE][:2]}
+    priv.assign(**texts).to_csv("priv.csv", index=False)
+    Ledger("ledger.db").grant("people", epsilon=20.0, delta=1e-3, selections=1e-4, policy=PUBLIC_N)
+    types = {name: "category" if name in texts else "integer" for name in PEOPLE}
+    domain = {"identify": "paid", "types": types}
+    privacy = {"epsilon": 8.0, "delta": 1e-4}
+    write_definition("tilt", public=None, domain=domain, privacy=privacy)
+    synthesize("out")
+    freeze(model=answers_of(load_model(Path("out/model"))), mechanism="tilt")
+
+
 def make_answers(name: str) -> None:
     """Make a run of a mechanism that samples no rows, charged to a ledger, from Python."""
     write_tables()
@@ -170,6 +185,9 @@ OTHERS: dict[str, Callable[[], None]] = {
 }
 """The archives that are of no mechanism."""
 
+BOUGHT = "bought"
+"""The archive of a release whose domain was bought."""
+
 
 def table(rows: int, seed: int) -> pd.DataFrame:
     """Return a coded table whose attributes depend on each other."""
@@ -192,12 +210,12 @@ def write_definition(name: str, **attributes: Any) -> None:
     public = {} if mechanism_class(name).takes_public != "cannot" else {"public": None}
     known = settings_of(mechanism_class(name))
     asked: dict[str, Any] = {
-        "privacy": {"epsilon": 1.0 if attributes else 4.0},
+        "privacy": {"epsilon": 1.0 if "release" in attributes else 4.0},
         "mechanism": {"name": name, **{key: few for key, few in SMALL.items() if key in known}},
         "workload": {"degree": 2},
         "evaluation": {"mode": "private"},
     }
-    definition(**asked, **public, **attributes)
+    definition(**{**asked, **public, **attributes})
 
 
 def synthesize(out: str, *options: str) -> None:
@@ -343,6 +361,7 @@ def unpack(archive: Path, folder: Path) -> dict[str, Any]:
 def names() -> Iterator[str]:
     """Yield the names of all archives."""
     yield from sorted(MECHANISMS)
+    yield BOUGHT
     yield from OTHERS
 
 
@@ -350,6 +369,8 @@ def make(name: str) -> None:
     """Make what an archive holds in the working directory."""
     if name in OTHERS:
         OTHERS[name]()
+    elif name == BOUGHT:
+        make_bought()
     elif name in SYNTHESIZING:
         make_release(name)
     else:
