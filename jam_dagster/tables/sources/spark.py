@@ -256,12 +256,12 @@ def _session(address: str) -> Iterator[SparkSession]:
         if address.startswith("local"):
             # Otherwise Spark starts the first Python on the path.
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        remote = address.startswith("sc://")
-        session = reading(
-            "Spark",
-            True,
-            (builder.remote(address) if remote else builder.master(address)).getOrCreate,
-        )
+        if address.startswith("sc://"):
+            builder = builder.remote(address)
+        else:
+            # Executors follow `setLogLevel` only if asked; those that replace lost ones never do.
+            builder = builder.master(address).config("spark.executor.syncLogLevel.enabled", "true")
+        session = reading("Spark", True, builder.getOrCreate)
     else:
         session = found
     zone = session.conf.get("spark.sql.session.timeZone")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 import subprocess
 import sys
@@ -13,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from jam_dagster.errors import JamError, PrivateValuesError, SourceError
@@ -45,6 +48,7 @@ DOMAIN = Domain.from_dict(
 )
 ASKED = Workload.all_k_way(DOMAIN, 2).downward_closure()
 QUERY = "select * from parquet.`{}`"
+CLUSTER = "local-cluster[2,1,1024]"
 
 
 def people(rows: int = 300) -> pa.Table:
@@ -64,6 +68,21 @@ def people(rows: int = 300) -> pa.Table:
             "born": pa.array([days[n] for n in rng.integers(0, 4, rows)], pa.date32()),
         }
     )
+
+
+def program(name: str, *given: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a program beside this file, since Spark's processes keep its first environment."""
+    path = Path(__file__).with_name(name)
+    command = [sys.executable, str(path), *map(str, given)]
+    return subprocess.run(command, capture_output=True, text=True, check=True, **options)
+
+
+def spark_home(folder: Path) -> dict[str, str]:
+    """Return an environment in which Spark's workers write below a folder."""
+    installed = Path(pytest.importorskip("pyspark").__file__).parent
+    for one in ("bin", "jars", "python"):
+        (folder / one).symlink_to(installed / one)
+    return {**os.environ, "SPARK_HOME": str(folder)}
 
 
 def same_counts(found: Any, table: pa.Table) -> None:
@@ -127,14 +146,16 @@ def test_no_option_of_an_address_is_shown(monkeypatch: pytest.MonkeyPatch) -> No
     assert same_rows(source, SparkSource("sc://other", "SELECT * FROM people -- all"))
 
 
-@pytest.mark.gate
-def test_a_real_spark(tmp_path: Path) -> None:
-    """Counts are those of the rows; nothing of a value is logged by Spark, its workers or here."""
+def needs_spark() -> None:
     pytest.importorskip("pyspark", reason="make gate installs the extra `spark`")
     if shutil.which("java") is None:
         pytest.skip("Spark needs Java: apt-get install default-jre-headless")
-    import pyarrow.parquet as pq
 
+
+@pytest.mark.gate
+def test_a_real_spark(tmp_path: Path) -> None:
+    """Counts are those of the rows; nothing of a value is logged by Spark, its workers or here."""
+    needs_spark()
     table = people()
     pq.write_table(table, tmp_path / "people.parquet", row_group_size=100)
     source = SparkSource("local[2]", QUERY.format(tmp_path / "people.parquet"))
@@ -144,11 +165,24 @@ def test_a_real_spark(tmp_path: Path) -> None:
     assert source.read(private=False)["text"].tolist() == table["text"].to_pylist()
     strange = table.set_column(0, "text", pa.array(["SECRET"] * len(table)))
     pq.write_table(strange, tmp_path / "strange.parquet")
-    program = Path(__file__).with_name("spark_failures.py")
-    for query in ("*", "* except (text), cast(text as int) text"):
+    for query in ("*", "* except (text), if(cast(text as int) = 1, 'a', 'b') text"):
         asked = f"select {query} from parquet.`{tmp_path / 'strange.parquet'}`"
-        done = subprocess.run(
-            [sys.executable, program, asked], capture_output=True, text=True, check=True
-        )
+        done = program("spark_failures.py", asked)
         assert done.stdout.strip() == "PrivateValuesError"
         assert "SECRET" not in done.stdout + done.stderr
+
+
+@pytest.mark.gate
+def test_executors_that_are_killed(tmp_path: Path) -> None:
+    """Tasks are repeated: nothing is counted or charged twice. The first executors log no value."""
+    needs_spark()
+    environment, table, parts = spark_home(tmp_path), people(), 6
+    (tmp_path / "people").mkdir()
+    for part in range(parts):
+        rows = table.slice(part * 50, 50)
+        pq.write_table(rows, tmp_path / "people" / f"{part}.parquet")
+    (tmp_path / "domain.json").write_text(json.dumps(DOMAIN.to_dict()))
+    done = program("spark_executors.py", CLUSTER, parts, cwd=tmp_path, env=environment)
+    logs = [one.read_text() for one in tmp_path.glob("work/*/*/stderr")]
+    assert len(logs) > 2
+    assert not any("SECRET" in one for one in [done.stdout, done.stderr, *logs])
