@@ -83,9 +83,10 @@ class StoredDraws:
             release_id = json.loads(path.read_text())["key"]
             return None if release_id is None else ReleaseId(**release_id)
         except (ValueError, KeyError, TypeError):
+            where = self.where or str(self.folder)
             raise BudgetError(
-                f"{path} cannot be read, so the ledger cannot be compared with the draws next to"
-                f" it: restore it, or move {self.folder} away."
+                f"{where}/{DESCRIPTION} cannot be read, so the ledger cannot be compared with the"
+                f" draws next to it: restore it, or move {where} away."
             ) from None
 
 

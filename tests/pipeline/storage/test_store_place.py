@@ -2,12 +2,14 @@
 
 import json
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
+from jam_dagster.errors import BudgetError
 from jam_dagster.mechanisms import Transcript
 from jam_dagster.pipeline import ReleaseStoreResource
 from jam_dagster.pipeline.storage.store_place import StorePlace, holds_draws_of, stored_draws
@@ -83,6 +85,19 @@ def test_what_is_no_draw_does_not_count(store: ReleaseFiles) -> None:
     assert sorted(str(one.read_id()) for one in found) == [str(release_id("drawn"))] * 2
     assert holds_draws_of("people", store)
     assert not holds_draws_of("strangers", store)
+
+
+def test_a_damaged_description_is_named_by_the_variable_of_its_store(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("JAM_RELEASES", str(tmp_path))
+    store = ReleaseStoreResource(root="${JAM_RELEASES}/store").open().files
+    put(store, release_id("drawn"), "records")
+    (found,) = stored_draws(store)
+    (found.folder / "release.json").write_text("{")
+    with pytest.raises(BudgetError, match=r"^\$\{JAM_RELEASES\}/store/.*restore it") as refused:
+        found.read_id()
+    assert str(tmp_path) not in str(refused.value)
 
 
 @pytest.mark.slow
