@@ -178,9 +178,10 @@ def counts_bytes(domain: Domain, cliques: Iterable[Clique], records: int) -> int
 
     Those that wait in a file are in memory while they are made, one table's after the other's.
     """
-    cells = sum(map(domain.size, _whole(sorted(cliques, key=len, reverse=True))))
-    if records < MANY or cells > min(KEPT_CELLS, all_memory() // 8):
+    counted = _whole(sorted(cliques, key=len, reverse=True))
+    if records < MANY or not can_be_kept(domain, counted):
         return 0
+    cells = sum(map(domain.size, counted))
     return counts_dtype(records)().itemsize * cells * (1 if cells > _FILED_CELLS else 2)
 
 

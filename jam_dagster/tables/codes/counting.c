@@ -1,6 +1,7 @@
 /* Counts of records by their codes: those of a block of attributes in one pass over its columns,
- * from which the marginals within it are summed; and sums of weights of records. Plain C without dependencies; counting.py is its
- * only caller, and has the same operations in NumPy for where no compiler was at hand. */
+ * from which the marginals within it are summed; and sums of weights of records. Plain C without
+ * dependencies; counting.py is its only caller, and has the same operations in NumPy for where no
+ * compiler was at hand. */
 
 #include <pthread.h>
 #include <stdint.h>

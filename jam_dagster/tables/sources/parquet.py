@@ -306,9 +306,8 @@ def _dataset(path: str, private: bool = False) -> pq.ParquetDataset:
     try:
         dataset = _found(path)
         if not dataset.fragments:
-            # An address may hold what a variable expanded to.
-            where = "" if is_address(path) else f" {path}"
-            raise SourceError(f"the folder{where} has no Parquet file: name the one of the table")
+            # Said as of a file that is not there, with the path as it was configured.
+            raise FileNotFoundError("the folder has no Parquet file")
         if not private:
             return dataset
         keys = (get_partition_keys(one.partition_expression) for one in dataset.fragments)
