@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from jam_dagster.certificates.issue import sha256_of
+from jam_dagster.certificates.table import marks_of
 from jam_dagster.common.choices import RECOMMENDED
 from jam_dagster.common.redaction import keep_details
 from jam_dagster.evaluation import Verdict, WorkloadErrors, verdict_of
@@ -18,6 +20,7 @@ from jam_dagster.evaluation.columns_and_pairs import columns_and_pairs
 from jam_dagster.evaluation.domain_fit import ColumnFit, column_fits
 from jam_dagster.evaluation.utility import Classifier, can_classify
 from jam_dagster.evaluation.workload_error import judged_workload, uniform_distance
+from jam_dagster.mechanisms.loops.rows import release_rows
 from jam_dagster.mechanisms.registry import title_of
 from jam_dagster.release.run import ReleaseRun
 from jam_dagster.tables import Clique, EncodedTable, MarginalSource, encode
@@ -28,13 +31,16 @@ from jam_dagster.tables.codes.roots import encode_two
 from jam_dagster.tables.codes.table import counts_or_codes
 from jam_dagster.tables.domain.bought import OTHER, bought_text
 from jam_dagster.tables.sources.public import encoded_tables
-from jam_dagster.tables.sources.table_file import TableFile
+from jam_dagster.tables.sources.table_file import ChunkFormat, TableFile
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pandas as pd
 
     from jam_dagster.evaluation import ExpectationResult
     from jam_dagster.evaluation.expectations.validation import TableChecks
+    from jam_dagster.mechanisms.loops.rows import SampledRows
     from jam_dagster.release.spec import ReleaseSpec
 
 
@@ -293,6 +299,50 @@ def _clipped(public: MarginalSource | None) -> dict[str, float]:
 
 def _whole(table: pd.DataFrame | TableFile) -> pd.DataFrame:
     return table.read() if isinstance(table, TableFile) else table
+
+
+def made_rows(
+    spec: ReleaseSpec,
+    run: ReleaseRun,
+    path: Path,
+    *,
+    on_rows: Callable[[int, int], None] = lambda made, rows: None,
+) -> MadeRelease:
+    """Sample the synthetic table of a run from its measurements alone, always the same one.
+
+    Parameters
+    ----------
+    spec, run
+        The release, and the run of its mechanism.
+    path
+        The Parquet file for a table in chunks.
+    on_rows
+        See `Progress`.
+    """
+    if run.transcript.chunk_rows is None:
+        (whole,) = release_rows(run.model, run.transcript)
+        for one in (whole.table, whole.children):
+            if one is not None:
+                one.attrs |= marks_of(run.digest)
+        return MadeRelease(spec, run, whole.table, whole.children, codes=whole.codes)
+    form = ChunkFormat(run.model.domain, marks_of(run.digest))
+
+    def written(chunks: Iterable[SampledRows]) -> Iterator[EncodedTable]:
+        made, rows = 0, run.transcript.records
+        for chunk in chunks:
+            write(chunk.table)
+            tenth = 10 * made // rows
+            made += chunk.codes.records
+            if 10 * made // rows > tenth:
+                on_rows(made, rows)
+            yield chunk.codes
+
+    sampled = release_rows(run.model, run.transcript, form=form)
+    with form.writing(path) as write, closing(sampled) as chunks:
+        counts = counts_in(spec, run, written(chunks), evaluated=True)
+    table = TableFile(path, write.sha256)
+    keep_counts(run, table, counts)
+    return MadeRelease(spec, run, table, codes=counts)
 
 
 def keep_counts(run: ReleaseRun, table: TableFile, counts: MarginalSource) -> None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import cache, partial
@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from jam_dagster.certificates import Certificate, certify
 from jam_dagster.certificates.facts import ReleaseTerms, RequestedBudget
 from jam_dagster.certificates.issue import earlier_signature
-from jam_dagster.certificates.table import marks_of
 from jam_dagster.common.redaction import private_values, redacted
 from jam_dagster.errors import DomainError, InputError, LostDrawError, ReleaseClosedError
 from jam_dagster.evaluation import Verdict, WorkloadErrors, workload_error
@@ -28,16 +27,12 @@ from jam_dagster.evaluation.utility import utility
 from jam_dagster.evaluation.workload_error import MEANS_STEP
 from jam_dagster.keys import named
 from jam_dagster.mechanisms import Round
-from jam_dagster.mechanisms.loops.rows import release_rows, sample_rows, with_chunks, with_search
+from jam_dagster.mechanisms.loops.rows import sample_rows, with_chunks, with_search
 from jam_dagster.models.tilted.corrected import with_moments
 from jam_dagster.models.tilted.prior import PublicPrior
 from jam_dagster.privacy.accounting import rho_within, units_down
 from jam_dagster.privacy.shares import DOMAIN, EVALUATION, MECHANISM
-from jam_dagster.release.documents import (
-    MadeRelease,
-    counts_in,
-    keep_counts,
-)
+from jam_dagster.release.documents import MadeRelease, made_rows
 from jam_dagster.release.left_out import left_out_remark
 from jam_dagster.release.place import ANOTHER_EDITION
 from jam_dagster.release.run import ReleaseErrors, ReleaseIdentity, ReleaseRun
@@ -52,7 +47,6 @@ from jam_dagster.tables.domain.bought import LEVELS, Draw, PaidCounts
 from jam_dagster.tables.domain.text_dtype import SYNTHETIC
 from jam_dagster.tables.sources.public import encoded_tables, over_bought
 from jam_dagster.tables.sources.public_apart import check_no_copy
-from jam_dagster.tables.sources.table_file import ChunkFormat, TableFile
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,7 +54,6 @@ if TYPE_CHECKING:
     from upath import UPath
 
     from jam_dagster.evaluation import ExpectationResult
-    from jam_dagster.mechanisms.loops.rows import SampledRows
     from jam_dagster.privacy import ReleaseId
     from jam_dagster.release.funding import Funding
     from jam_dagster.release.place import Place
@@ -276,7 +269,8 @@ class Engine:
         ) -> ReleaseErrors:
             own = over_bought(public, run.model.domain)
             with stage("sample"):
-                made = replace(self.sample(run, path), public=own, repeated=repeated)
+                rows = made_rows(self.spec, run, path, on_rows=self.progress.on_rows)
+                made = replace(rows, public=own, repeated=repeated)
                 kept.append(made)
             with stage("evaluate"):
                 return self.evaluate(run, private, made.counts, own)
@@ -495,33 +489,6 @@ class Engine:
                 f"Its rows are sampled {how} a search, as before: sampling.search counts for the"
                 " next edition."
             )
-
-    def sample(self, run: ReleaseRun, path: Path) -> MadeRelease:
-        """Sample the synthetic table of a run from its measurements alone, always the same one."""
-        if run.transcript.chunk_rows is None:
-            (whole,) = release_rows(run.model, run.transcript)
-            for one in (whole.table, whole.children):
-                if one is not None:
-                    one.attrs |= marks_of(run.digest)
-            return MadeRelease(self.spec, run, whole.table, whole.children, codes=whole.codes)
-        form = ChunkFormat(run.model.domain, marks_of(run.digest))
-
-        def written(chunks: Iterable[SampledRows]) -> Iterator[EncodedTable]:
-            made, rows = 0, run.transcript.records
-            for chunk in chunks:
-                write(chunk.table)
-                tenth = 10 * made // rows
-                made += chunk.codes.records
-                if 10 * made // rows > tenth:
-                    self.progress.on_rows(made, rows)
-                yield chunk.codes
-
-        sampled = release_rows(run.model, run.transcript, form=form)
-        with form.writing(path) as write, closing(sampled) as chunks:
-            counts = counts_in(self.spec, run, written(chunks), evaluated=True)
-        table = TableFile(path, write.sha256)
-        keep_counts(run, table, counts)
-        return MadeRelease(self.spec, run, table, codes=counts)
 
     def begin(self, private: MarginalSource | None, public: MarginalSource | None) -> None:
         """Claim the place for this release, if its data are those of earlier draws.

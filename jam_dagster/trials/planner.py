@@ -49,6 +49,7 @@ from jam_dagster.tables.sources.public_apart import check_headers, check_no_peop
 from jam_dagster.trials.durations import QUICK, Durations
 from jam_dagster.trials.planned_run import PlannedRun
 from jam_dagster.trials.pool import Pool
+from jam_dagster.trials.rehearsal import LEAST_REHEARSED, Rehearsal
 from jam_dagster.trials.release_plan import (
     Cost,
     CostlyColumn,
@@ -69,7 +70,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from jam_dagster.mechanisms import Round
+    from jam_dagster.mechanisms import MechanismResult, Round
     from jam_dagster.release.run import ReleaseRun
     from jam_dagster.release.spec import ReleaseSpec
     from jam_dagster.tables import Clique, Domain
@@ -132,6 +133,7 @@ def simulate(
     request, mechanism = ready.request, ready.request.spec.mechanism.build()
     on_start(mechanism.expected_rounds(ready.public.domain, ready.workload))
     numbers = itertools.count()
+    results: list[MechanismResult] = []
 
     @lru_cache(maxsize=1)
     def halves(seed: int) -> Split:
@@ -141,8 +143,13 @@ def simulate(
         # In this process, which takes memory as a release does.
         on_stage(_stage(run, mechanism.titled))
         number = next(numbers)
-        rounds = partial(on_round, number) if run.title == mechanism.titled else None
-        return run_trial(run, halves(run.seed or 0), on_round=rounds)
+        asked = run.title == mechanism.titled
+        return run_trial(
+            run,
+            halves(run.seed or 0),
+            on_round=partial(on_round, number) if asked else None,
+            on_result=results.append if asked and not results else lambda result: None,
+        )
 
     pool = Pool(make, ready.durations, deadline_s=request.seconds)
     rows: list[Row] = []
@@ -160,11 +167,15 @@ def simulate(
             public = PlannedRun.of(request.spec, seed, PUBLIC_TABLE)
             public_errors[seed] = error_of(run_trial(public, halves(seed)))
         on_trial(outcome)
+    asked, rehearsal = asked_rows(ready.known, rows), None
+    if ready.known.records > LEAST_REHEARSED and mechanism.samples:
+        on_stage("the steps after the mechanism")
+        rehearsal = Rehearsal.of(request.spec, results[0], ready.public, ready.known.records)
     # One of a project's own has no rank.
     ranks = [*MECHANISMS, mechanism.name]
     return Plan(
         ready.known,
-        _cost(ready, asked_rows(ready.known, rows), counted),
+        _cost(ready, asked, counted, rehearsal),
         tuple(sorted(rows, key=lambda row: ranks.index(row["mechanism"]))),
         public_errors,
         prior_errors,
@@ -276,9 +287,9 @@ def prepare(request: PlanRequest) -> Prepared:
             " public ones alone."
         )
         domain = domain.buy(nothing)
-    started = time.monotonic()
+    started = time.process_time()
     public = encode(frame, domain, private=False)
-    encoded = time.monotonic() - started
+    encoded = time.process_time() - started
     remarks = public_remarks({"": frame}, domain)
     if spec.privacy.unit is None and not request.rows_are_persons:
         notes += filter(None, [unit_remark(frame)])
@@ -507,7 +518,7 @@ def _known_size(request: PlanRequest, domain: Domain, workload: Workload) -> Siz
     )
 
 
-def _cost(ready: Prepared, rows: Sequence[Row], tried: int) -> Cost:
+def _cost(ready: Prepared, rows: Sequence[Row], tried: int, rehearsal: Rehearsal | None) -> Cost:
     """Return the cost by the rows at the epsilon asked for, which counted so many records."""
     public, records = ready.public, ready.known.records
     parts = {
@@ -515,9 +526,9 @@ def _cost(ready: Prepared, rows: Sequence[Row], tried: int) -> Cost:
         "count": ["mechanism.count"],
         "sample": ["sample", "search"],
     }
-    taken = [stages(row["seconds_by_stage"]) for row in rows]
+    taken = [(stages(row["seconds_by_stage"]), row["cpu_seconds"] / row["seconds"]) for row in rows]
     measured = {
-        name: statistics.fmean(sum(one.get(part, 0.0) for part in of) for one in taken)
+        name: statistics.fmean(busy * sum(one.get(part, 0.0) for part in of) for one, busy in taken)
         for name, of in parts.items()
     }
     both = records + public.records
@@ -526,19 +537,29 @@ def _cost(ready: Prepared, rows: Sequence[Row], tried: int) -> Cost:
     longer, shorter = (counting_seconds(public, closure, number) for number in (counted, tried))
     each = max(0.0, longer - shorter) / max(1, counted - tried)
     code_bytes = sum(column.itemsize for column in public.columns)
+    expected = {
+        "read": ready.read * both / public.records,
+        "encode": ready.encoded * both / public.records,
+        "count": measured["count"] + each * max(0, both - tried),
+        "mechanism": measured["mechanism"] - measured["count"],
+        "sample": measured["sample"] * max(1.0, records / rows[0]["sampled"]),
+    }
+    if rehearsal is not None:
+        expected |= rehearsal.expected(
+            statistics.fmean(one["search"] * busy for one, busy in taken)
+        )
+    if rehearsal is not None and rehearsal.in_chunks:
+        # Its batches were read, encoded and counted.
+        expected["read"], expected["count"] = ready.read, measured["count"]
+        expected["encode"] += ready.encoded
     return Cost(
         measured_seconds={"read": ready.read, "encode": ready.encoded, **measured},
-        expected_seconds={
-            "read": ready.read * both / public.records,
-            "encode": ready.encoded * both / public.records,
-            "count": measured["count"] + each * max(0, both - tried),
-            "mechanism": measured["mechanism"] - measured["count"],
-            "sample": measured["sample"] * max(1.0, records / rows[0]["sampled"]),
-        },
+        expected_seconds=expected,
         # Later trials find what earlier ones left on the heap.
         measured_peak_mb=rows[0]["peak_memory_mb"],
         private_table_mb=records * code_bytes / 2**20,
         counts_mb=counts_bytes(public.domain, closure, records) / 2**20,
+        table_mb=0.0 if rehearsal is None else rehearsal.table_mb,
         counted=counted,
         records=records,
         public_records=public.records,
@@ -548,10 +569,10 @@ def _cost(ready: Prepared, rows: Sequence[Row], tried: int) -> Cost:
 def counting_seconds(table: EncodedTable, cliques: Sequence[Clique], records: int) -> float:
     """Measure how long counting marginals of so many records takes."""
     longer = table.take(np.arange(records) % table.records)
-    started = time.monotonic()
+    started = time.process_time()
     for _ in marginal_blocks(longer, cliques):
         pass
-    return time.monotonic() - started
+    return time.process_time() - started
 
 
 def _known_noise(

@@ -65,12 +65,14 @@ class CostlyColumn:
 class Cost:
     """The time and memory of a run, as measured and as extrapolated from that.
 
-    `measured_seconds` are means of the trials at the epsilon asked for (``count`` is part of
-    ``mechanism``); ``read`` and ``encode`` are of the whole public table. `expected_seconds` grow
-    with the private records: ``count`` as measured up to `counted` of them and in proportion from
-    there, ``sample`` above a million records. `measured_peak_mb` is the process's, with all that it
-    loaded. In addition, `private_table_mb` has the private table's codes, which large Parquet files
-    are read without holding, and `counts_mb` the counts that large tables keep.
+    Seconds are CPU-seconds. `measured_seconds` are means of the trials at the epsilon asked for
+    (``count`` is part of ``mechanism``); ``read`` and ``encode`` are of the whole public table.
+    `expected_seconds` grow with the private records: ``count`` as measured up to `counted` of them
+    and in proportion from there, ``sample`` above a million records. Those of a `Rehearsal` are its
+    own. `measured_peak_mb` is the process's, with all that it loaded. In addition,
+    `private_table_mb` has the private table's codes, which large Parquet files are read without
+    holding, `counts_mb` the counts that large tables keep, and `table_mb` the synthetic table, if
+    it is made at once.
     """
 
     measured_seconds: dict[str, float]
@@ -78,13 +80,14 @@ class Cost:
     measured_peak_mb: float
     private_table_mb: float
     counts_mb: float
+    table_mb: float
     counted: int
     records: int
     public_records: int
 
     @property
     def seconds(self) -> float:
-        """Expected time of reading, encoding, the mechanism and sampling."""
+        """Expected CPU-seconds of all these stages."""
         return sum(self.expected_seconds.values())
 
     @property
@@ -95,7 +98,7 @@ class Cost:
     @property
     def in_files_mb(self) -> float:
         """Expected memory where the private table stays in its files."""
-        return self.measured_peak_mb + self.counts_mb
+        return self.measured_peak_mb + self.counts_mb + self.table_mb
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import platform
 import statistics
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from datetime import UTC, datetime
 from pathlib import Path
@@ -46,6 +46,7 @@ from jam_dagster.trials.splits import RepeatedTable
 from jam_dagster.version import __version__
 
 if TYPE_CHECKING:
+    from jam_dagster.mechanisms import MechanismResult
     from jam_dagster.mechanisms.context import OnRound
     from jam_dagster.mechanisms.loops.transcript import Transcript
     from jam_dagster.trials.splits import Split
@@ -61,14 +62,20 @@ MOST_SAMPLED = 1_000_000
 """Rows of a trial's table at most; more would hardly move its marginals."""
 
 
-def run_trial(run: Run, split: Split, *, on_round: OnRound | None = None) -> Row:
+def run_trial(
+    run: Run,
+    split: Split,
+    *,
+    on_round: OnRound | None = None,
+    on_result: Callable[[MechanismResult], None] = lambda result: None,
+) -> Row:
     """Make one synthetic table, or take a baseline, and return the row of its measures.
 
     Its errors are exact statistics of the private table, so it is restricted unless that table is
-    no secret.
+    no secret. A mechanism's rounds and its result are passed on.
     """
     known = describe(run, split)
-    made = _baseline(run, split) if run.is_baseline else _mechanism(run, split, on_round)
+    made = _baseline(run, split) if run.is_baseline else _mechanism(run, split, on_round, on_result)
     # The mechanism's device is known only now.
     now = {"machine": machine_in_words(), "peak_memory_mb": peak_memory_mb()}
     return {**known, "status": "done", "message": "", **made, **now}
@@ -97,7 +104,12 @@ def describe(run: Run, split: Split) -> Row:
     }
 
 
-def _mechanism(run: Run, split: Split, on_round: OnRound | None) -> Row:
+def _mechanism(
+    run: Run,
+    split: Split,
+    on_round: OnRound | None,
+    on_result: Callable[[MechanismResult], None],
+) -> Row:
     mechanism = run.make()
     if mechanism.uses_public and split.public is None:
         raise InputError(f"{run.mechanism} needs a public table, and {run.split!r} has none.")
@@ -107,6 +119,7 @@ def _mechanism(run: Run, split: Split, on_round: OnRound | None) -> Row:
     public = split.public if mechanism.uses_public else None
     result = mechanism.run(split.private, public, workload, draws, on_round=on_round)
     ran = time.monotonic()
+    on_result(result)
     model, transcript = result.model, result.transcript
     tables: dict[str, Judged] = {"model_": model}
     searched = sampled = ran

@@ -1,0 +1,122 @@
+"""What the steps after the mechanism take: they are taken for some rows of a trial's model."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, replace
+from functools import cache, partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from jam_dagster.certificates.table import table_csv
+from jam_dagster.evaluation import workload_error
+from jam_dagster.mechanisms.loops.rows import CHUNK_ROWS, MOST_AT_ONCE
+from jam_dagster.release.documents import MadeRelease, made_rows
+from jam_dagster.release.engine import prior_rows
+from jam_dagster.release.run import ReleaseIdentity, ReleaseRun
+from jam_dagster.tables.sources.parquet import ParquetSource
+from jam_dagster.tables.sources.table_file import TableFile
+
+if TYPE_CHECKING:
+    from jam_dagster.mechanisms import MechanismResult
+    from jam_dagster.release.spec import ReleaseSpec
+    from jam_dagster.tables import EncodedTable
+
+LEAST_REHEARSED = CHUNK_ROWS
+"""Records from which on a release's last steps are tried: with fewer they take seconds."""
+
+_ROWS = (CHUNK_ROWS // 8, CHUNK_ROWS // 4, CHUNK_ROWS)
+"""Rows of each try: the first loads libraries, and the others differ by the rows alone."""
+
+
+@dataclass
+class Rehearsal:
+    """CPU-seconds of a release's steps after its mechanism, by their number of rows.
+
+    A release of so many `records` makes its rows `in_chunks`, or all at once, and may be
+    `evaluated`. `taken` has the seconds of each stage for each of the tried numbers of rows, and
+    `table_bytes` what the last of these tables holds in memory, if it is made at once.
+    """
+
+    records: int
+    in_chunks: bool
+    evaluated: bool
+    taken: dict[str, list[float]] = field(default_factory=dict)
+    table_bytes: int = 0
+
+    @classmethod
+    def of(
+        cls, spec: ReleaseSpec, result: MechanismResult, public: EncodedTable, records: int
+    ) -> Rehearsal:
+        """Make, read, evaluate and check some rows of a trial's model in a temporary folder.
+
+        They are not searched.
+        """
+        in_chunks = records > MOST_AT_ONCE and result.model.domain.children is None
+        made = cls(records, in_chunks, spec.evaluation_mode != "off")
+        for rows in _ROWS:
+            made._take(spec, result, public, rows)
+        return made
+
+    def _take(
+        self, spec: ReleaseSpec, result: MechanismResult, public: EncodedTable, rows: int
+    ) -> None:
+        chunks = CHUNK_ROWS if self.in_chunks else None
+        known = {one.name: getattr(result, one.name) for one in fields(result)}
+        known["transcript"] = replace(result.transcript, records=rows, chunk_rows=chunks)
+        domain = result.model.domain
+        run = ReleaseRun(**known, release=ReleaseIdentity.of(spec, domain, ""))
+        workload = spec.workload.build(domain)
+        with TemporaryDirectory(prefix="jam-") as folder:
+            path = Path(folder) / "synthetic.parquet"
+            with self._stage("sample"):
+                made = made_rows(spec, run, path)
+                self._write(made, spec)
+            if self.in_chunks:
+                with self._stage("encode"):
+                    marginals = spec.marginals(domain)
+                    ParquetSource(str(path)).counted(domain, None, None, marginals)
+            with self._stage("evaluate"):
+                if self.evaluated:
+                    prior = cache(partial(prior_rows, run, public))
+                    given = (public, made.counts, public, workload)
+                    workload_error(*given, mode="exact", prior=prior)
+            with self._stage("checks"):
+                _ = replace(made, public=public).checks
+
+    def _write(self, made: MadeRelease, spec: ReleaseSpec) -> None:
+        if isinstance(made.table, TableFile):
+            return
+        self.table_bytes = int(made.table.memory_usage(deep=True).sum())
+        table_csv(made.table, made.run.model.domain.roots, spec.dialect)
+
+    @contextmanager
+    def _stage(self, name: str) -> Iterator[None]:
+        started = time.process_time()
+        yield
+        self.taken.setdefault(name, []).append(time.process_time() - started)
+
+    def expected(self, search: float) -> dict[str, float]:
+        """Return the CPU-seconds of each stage for all records.
+
+        Rows that are made at once are searched, and so are those of the public prior, to which an
+        evaluation compares them: each takes the seconds of a `search`.
+        """
+        found = {stage: self._expected(taken) for stage, taken in self.taken.items()}
+        if not self.in_chunks:
+            found["sample"] += search
+            found["evaluate"] += search if self.evaluated else 0.0
+        return found
+
+    def _expected(self, taken: Sequence[float]) -> float:
+        first, less, more = taken
+        each = max(0.0, more - less) / (_ROWS[2] - _ROWS[1])
+        return first + each * (self.records - _ROWS[0])
+
+    @property
+    def table_mb(self) -> float:
+        """MB of the table of all records, where it is made at once."""
+        return self.table_bytes / _ROWS[-1] * self.records / 2**20
