@@ -71,15 +71,14 @@ def simulated_in_words(made: Plan) -> dict[str, str]:
         low, median, high = noise.measured
         lines["Simulated noise"] = f"sigma {low:,.1f} to {high:,.1f}, median {median:,.1f}"
     lines["Time"] = (
-        f"about {clock(cost.seconds)} on this machine: the mechanism was measured, "
-        f"{_counting(cost)}; reading and encoding were extrapolated from the "
-        f"{cost.public_records:,} public records. Checks and report, not measured, add seconds, "
-        "and minutes beyond ten million records"
+        f"about {clock(cost.seconds)} of a core of this machine: the mechanism was measured, "
+        f"{_steps(cost)}, not measured, add seconds"
     )
     large = cost.private_table_mb * 2**20 > ENCODED_BYTES
-    of_counts = f", {cost.counts_mb:,.0f} MB for counts" if cost.counts_mb >= 1 else ""
+    kept = {"counts": cost.counts_mb, "the synthetic table": cost.table_mb}
+    added = "".join(f", {mb:,.0f} MB for {what}" for what, mb in kept.items() if mb >= 1)
     lines["Memory"] = (
-        f"about {cost.memory_mb:,.0f} MB: {cost.measured_peak_mb:,.0f} MB measured{of_counts}, "
+        f"about {cost.memory_mb:,.0f} MB: {cost.measured_peak_mb:,.0f} MB measured{added}, "
         f"{cost.private_table_mb:,.0f} MB for the codes of the private table, which is read in "
         "batches unless it is in memory"
     ) + (f"; about {cost.in_files_mb:,.0f} MB if it is in Parquet files" if large else "")
@@ -92,6 +91,24 @@ def simulated_in_words(made: Plan) -> dict[str, str]:
             " give more by --seconds"
         )
     return lines
+
+
+def _steps(cost: Cost) -> str:
+    """Return which steps were measured next to the mechanism, and which were not."""
+    public = f"extrapolated from the {cost.public_records:,} public records"
+    if not cost.rehearsed:
+        return f"{_counting(cost)}; reading and encoding were {public}. Checks and report"
+    steps, extrapolated = (
+        "rows, evaluation and checks",
+        f"extrapolated from {cost.rehearsed:,} rows",
+    )
+    if cost.in_chunks:
+        steps = f"reading (as of Parquet), encoding, {steps}"
+        return f"and {steps} were {extrapolated}. Report and certificate"
+    return (
+        f"{_counting(cost)}; reading and encoding were {public}, {steps} {extrapolated}. Report and"
+        " certificate"
+    )
 
 
 def _counting(cost: Cost) -> str:

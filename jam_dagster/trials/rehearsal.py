@@ -1,4 +1,4 @@
-"""What the steps after the mechanism take: they are taken for some rows of a trial's model."""
+"""The time of the steps after a mechanism, which are taken for some rows of a trial's model."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from jam_dagster.release.spec import ReleaseSpec
     from jam_dagster.tables import EncodedTable
 
-LEAST_REHEARSED = CHUNK_ROWS
-"""Records from which on a release's last steps are tried: with fewer they take seconds."""
+MOST_REHEARSED = CHUNK_ROWS
+"""Rows that are made at most. The last steps of a release of no more take seconds."""
 
-_ROWS = (CHUNK_ROWS // 8, CHUNK_ROWS // 4, CHUNK_ROWS)
+_ROWS = (MOST_REHEARSED // 8, MOST_REHEARSED // 4, MOST_REHEARSED)
 """Rows of each try: the first loads libraries, and the others differ by the rows alone."""
 
 

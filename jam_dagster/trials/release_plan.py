@@ -68,11 +68,11 @@ class Cost:
     Seconds are CPU-seconds. `measured_seconds` are means of the trials at the epsilon asked for
     (``count`` is part of ``mechanism``); ``read`` and ``encode`` are of the whole public table.
     `expected_seconds` grow with the private records: ``count`` as measured up to `counted` of them
-    and in proportion from there, ``sample`` above a million records. Those of a `Rehearsal` are its
-    own. `measured_peak_mb` is the process's, with all that it loaded. In addition,
-    `private_table_mb` has the private table's codes, which large Parquet files are read without
-    holding, `counts_mb` the counts that large tables keep, and `table_mb` the synthetic table, if
-    it is made at once.
+    and in proportion from there, ``sample`` above a million records. Some are of a `Rehearsal`,
+    which made `rehearsed` rows (0: none), and read them if the release makes its own `in_chunks`.
+    `measured_peak_mb` is the process's, with all that it loaded. In addition, `private_table_mb`
+    has the private table's codes, which large Parquet files are read without holding, `counts_mb`
+    the counts that large tables keep, and `table_mb` the synthetic table, if it is made at once.
     """
 
     measured_seconds: dict[str, float]
@@ -84,6 +84,8 @@ class Cost:
     counted: int
     records: int
     public_records: int
+    rehearsed: int
+    in_chunks: bool
 
     @property
     def seconds(self) -> float:

@@ -17,7 +17,7 @@ from jam_dagster.models.graphical.tractability import TractabilityFilter
 from jam_dagster.privacy import Budget
 from jam_dagster.release.sections import MechanismSpec
 from jam_dagster.tables import DemoSource, Domain, FrameSource, encode, health_survey_domain
-from jam_dagster.trials import plan_words, planner, trial
+from jam_dagster.trials import plan_words, planner
 from jam_dagster.trials.plan_request import AROUND, NeverOpened, PlanRequest
 from jam_dagster.trials.plan_words import simulated_in_words
 from jam_dagster.trials.planner import prepare, simulate
@@ -255,13 +255,9 @@ def test_counting_more_records_is_expected_to_take_longer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(planner, "MOST_COUNTED", 100_000)
-    monkeypatch.setattr(trial, "MOST_SAMPLED", 1000)
     made = planned(request(epsilons=(1.0,), seeds=1, records=100_000_000))
     cost = made.cost
     assert (cost.counted, cost.records) == (100_000, 100_000_000)
-    assert cost.expected_seconds["sample"] == pytest.approx(
-        1e5 * cost.measured_seconds["sample"], rel=1e-6
-    )
     # Private and synthetic counts are kept, 4 bytes each; codes of so many may stay in files.
     sizes = DOMAIN.sizes
     cells = sum(sizes[a] * sizes[b] for a, b in combinations(sizes, 2))

@@ -1,0 +1,85 @@
+"""The steps after a mechanism are timed by making them, and grow with the rows."""
+
+from __future__ import annotations
+
+import pytest
+
+from jam_dagster.trials import planner, rehearsal, trial
+from jam_dagster.trials.plan_request import PlanRequest
+from jam_dagster.trials.plan_words import simulated_in_words
+from jam_dagster.trials.planner import prepare, simulate
+from jam_dagster.trials.rehearsal import Rehearsal
+from jam_dagster.trials.release_plan import Plan
+from tests.trials.test_planner import DOMAIN, PUBLIC, SETTINGS
+
+ROWS = (500, 1000, 4000)
+
+
+@pytest.fixture(autouse=True)
+def _few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rehearsal, "_ROWS", ROWS)
+    monkeypatch.setattr(planner, "MOST_REHEARSED", ROWS[-1])
+    monkeypatch.setattr(trial, "MOST_SAMPLED", 1000)
+
+
+def planned(records: int, **options: object) -> Plan:
+    given = {"public": PUBLIC, "domain": DOMAIN, "epsilon": 1.0, "mechanism": "jam_pgm"}
+    given |= {"settings": SETTINGS, "degree": 2, "records": records}
+    return simulate(prepare(PlanRequest.of(**(given | options))))
+
+
+def test_seconds_grow_with_the_rows_from_the_last_two_tries() -> None:
+    # The first loads libraries: 5 s. Each further row takes a millisecond.
+    made = Rehearsal(1_000_500, True, True, {"checks": [5.0, 1.0, 4.0]})
+    assert made.expected(search=9.0) == {"checks": pytest.approx(5.0 + 1_000_000 * 0.001)}
+
+
+def test_rows_and_those_of_the_prior_are_searched_where_they_are_made_at_once() -> None:
+    taken = {"sample": [1.0, 1.0, 1.0], "evaluate": [2.0, 2.0, 2.0]}
+    assert Rehearsal(300_000, False, True, taken).expected(search=9.0) == {
+        "sample": 10.0,
+        "evaluate": 11.0,
+    }
+    assert Rehearsal(300_000, False, False, taken).expected(search=9.0)["evaluate"] == 2.0
+    assert Rehearsal(300_000, True, True, taken).expected(search=9.0)["sample"] == 1.0
+
+
+def test_a_shorter_try_that_took_longer_costs_nothing_a_row() -> None:
+    assert Rehearsal(10**9, True, True, {"sample": [2.0, 4.0, 3.0]}).expected(0.0)["sample"] == 2.0
+
+
+@pytest.mark.slow
+def test_a_large_release_makes_reads_evaluates_and_checks_rows_in_chunks() -> None:
+    cost = planned(50_000_000).cost
+    assert cost.in_chunks
+    assert cost.rehearsed == ROWS[-1]
+    assert cost.table_mb == 0.0
+    assert {"encode", "sample", "evaluate", "checks"} < cost.expected_seconds.keys()
+    # Ten thousand times as many rows as the largest try had take more than a second of each.
+    assert all(cost.expected_seconds[one] > 1.0 for one in ("encode", "sample", "checks"))
+    # The public table is read once, whatever the private one has.
+    assert cost.expected_seconds["read"] == cost.measured_seconds["read"]
+
+
+@pytest.mark.slow
+def test_a_table_that_is_made_at_once_takes_its_memory() -> None:
+    made = planned(90_000)
+    cost = made.cost
+    assert not cost.in_chunks
+    assert cost.table_mb > 90_000 * len(DOMAIN.names) / 2**20
+    said = simulated_in_words(made)
+    assert f"{cost.table_mb:,.0f} MB for the synthetic table" in said["Memory"]
+    assert "extrapolated from 4,000 rows. Report and certificate" in said["Time"]
+
+
+def test_few_records_are_not_rehearsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planner, "Rehearsal", None)
+    made = planned(ROWS[-1])
+    assert made.cost.rehearsed == 0
+    assert "Checks and report, not" in simulated_in_words(made)["Time"]
+
+
+@pytest.mark.slow
+def test_a_release_without_evaluation_takes_nothing_for_it() -> None:
+    seconds = planned(50_000_000, evaluation_mode="off").cost.expected_seconds
+    assert seconds["evaluate"] < 0.1
