@@ -4,10 +4,10 @@
     python -m benchmarks.census census --out docs/measurements/census.parquet
 
 The parts are commands, each a process of its own with those that it starts: the draft of a domain
-file from the public table, a plan without simulation, a release by TILT with exact noise, its rows,
-checks, report and certificate, and its verification. A release is made with the public table, with
-the domain file of the tables, and one without. Exact noise has no seed, so another run takes other
-marginals.
+file from the public table, a plan without simulation and one with it (a forecast), a release by
+TILT with exact noise, its rows, checks, report and certificate, and its verification. A release is
+made with the public table, with the domain file of the tables, and one without. Exact noise has no
+seed, so another run takes other marginals.
 
 No process may allocate more than the limit (`RLIMIT_DATA`; the browser's engine that draws plots
 reserves more addresses than that, so `RLIMIT_AS` would say nothing), and all are killed once they
@@ -20,7 +20,8 @@ limit, so that these pages must share the room. The file gets a row as soon as a
     wall_seconds   from its start to its end
     peak_bytes     the largest sum that was seen
     read_bytes     what its processes read by system calls, of files, from the cache or not
-    stages         a release's seconds by stage, as JSON
+    stages         a release's seconds by stage, as JSON; or those that a forecast expects, of a
+                   core, with the megabytes that it expects
 
 A part that failed has a status in place of `done`, and those that need it are skipped. A release
 that was stopped by `--seconds` continues if the same command is given once more with `--keep`. The
@@ -44,11 +45,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 PARTS = (
     "draft",
     "plan",
+    "forecast",
     "release",
     "verify",
     "plan without public",
@@ -244,6 +249,8 @@ def command_of(part: str, tables: Path, folder: Path, options: argparse.Namespac
     about += [] if without else ["--public", public]
     if name == "plan":
         return [*made, "plan", *about, "--records", str(options.rows), "--quick", "--json"]
+    if name == "forecast":
+        return [*made, "plan", *about, "--records", str(options.rows), "--seconds", "1e9", "--json"]
     ledger = ["--ledger", f"{out}.db"]
     if name == "verify":
         given = [] if without else ["--public", public]
@@ -282,6 +289,37 @@ def shown(row: Row) -> str:
     return f"| {' | '.join(map(str, cells))} |"
 
 
+def forecasts(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return releases with the core's seconds and the gigabytes that a plan expected of each."""
+    import pandas as pd
+
+    size, done = ["rows", "columns", "degree"], frame[frame["status"] == "done"]
+    made = done[done["part"] == "release"].set_index(size)[["cpu_seconds", "peak_bytes"]]
+    said = done[done["part"] == "forecast"].set_index(size)["stages"].map(json.loads)
+    expected = pd.DataFrame(said.tolist(), index=said.index)
+    found = made.join(expected[["total", "mb"]], how="inner").reset_index()
+    found["expected_gb"], found["gb"] = found["mb"] * 2**20 / 1e9, found["peak_bytes"] / 1e9
+    return found.rename(columns={"total": "expected_seconds"})
+
+
+def law(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return releases with the `law_seconds` of a core that a law by rows and columns gives them.
+
+    It has three parts, fitted to those of the releases that are `fitted` with equal weights for
+    equal ratios: what each release takes, what each cell of the table takes, and what the cube of
+    the columns takes, of which there are that many rounds, each over so many pairs.
+    """
+    import numpy as np
+    from scipy.optimize import nnls
+
+    frame = frame.assign(cells=frame["rows"] * frame["columns"])
+    parts = np.stack([np.ones(len(frame)), frame["cells"] / 1e6, frame["columns"] ** 3 / 1e3], 1)
+    each = parts / frame["cpu_seconds"].to_numpy()[:, None]
+    fitted = frame["fitted"].to_numpy()
+    weights, _ = nnls(each[fitted], np.ones(int(fitted.sum())))
+    return frame.assign(law_seconds=parts @ weights, law=str(tuple(weights)))
+
+
 HEADING = (
     "| rows | columns | part | status | CPU s | wall s | peak GB | read GB |\n"
     "|---|---|---|---|---|---|---|---|"
@@ -295,6 +333,12 @@ def measured(part: str, tables: Path, folder: Path, options: argparse.Namespace)
     stages: dict[str, float] = {}
     if taken.status == "done" and part.startswith("release"):
         stages = json.loads(taken.output)["seconds"]
+    if taken.status == "done" and part == "forecast":
+        from jam_dagster.tables.sources.parquet import ENCODED_BYTES
+
+        cost = json.loads(taken.output)["cost"]
+        held = "in_files_mb" if cost["private_table_mb"] * 2**20 > ENCODED_BYTES else "memory_mb"
+        stages = {**cost["expected_seconds"], "total": cost["seconds"], "mb": cost[held]}
     return {
         "table": "duckdb" if options.duckdb else "parquet",
         "rows": options.rows,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from benchmarks import census
@@ -59,7 +61,10 @@ def test_parts_that_need_a_failed_one_are_skipped(
         (folder / "said.txt").write_text("no room\n")
         failed = "synthesize" in command and "--public" in command
         status = "exit status 1" if failed else "done"
-        return Taken(status, 1.0, 2.0, 3_000_000_000, 4, '{"seconds": {"read": 0.5}}')
+        cost = {"expected_seconds": {"read": 0.25}, "seconds": 0.25, "private_table_mb": 2000.0}
+        cost |= {"memory_mb": 3000.0, "in_files_mb": 1000.0}
+        said = json.dumps({"seconds": {"read": 0.5}, "cost": cost})
+        return Taken(status, 1.0, 2.0, 3_000_000_000, 4, said)
 
     monkeypatch.setattr(census, "limited", fake)
     out = tmp_path / "rows.parquet"
@@ -73,6 +78,34 @@ def test_parts_that_need_a_failed_one_are_skipped(
     assert [row["status"] for row in rows].count("exit status 1") == 1
     assert rows[-2]["code"] == "a1"
     assert rows[-3]["stages"] == '{"read": 0.5}'
+    # So many codes stay in their files.
+    assert json.loads(rows[2]["stages"]) == {"read": 0.25, "total": 0.25, "mb": 1000.0}
     shown, said = capsys.readouterr()
     assert "| 30 | 3 | release | exit status 1 | 1.0 | 2.0 | 3.00 | 0.00 |" in shown
     assert said == "no room\n\n"
+
+
+def test_a_forecast_is_compared_with_the_release_of_its_size() -> None:
+    said = json.dumps({"read": 1.0, "total": 90.0, "mb": 1000.0})
+    rows = [
+        (5, 3, "release", "done", 100.0, 2_000_000_000, "{}"),
+        (5, 3, "forecast", "done", 30.0, 1_000_000_000, said),
+        (6, 3, "forecast", "done", 30.0, 1_000_000_000, said),
+        (6, 3, "release", "stopped: time", 9.0, 1, "{}"),
+    ]
+    names = ("rows", "columns", "part", "status", "cpu_seconds", "peak_bytes", "stages")
+    (found,) = census.forecasts(pd.DataFrame(rows, columns=names).assign(degree=2)).itertuples()
+    assert (found.rows, found.cpu_seconds, found.expected_seconds) == (5, 100.0, 90.0)
+    assert (found.gb, found.expected_gb) == (2.0, pytest.approx(1.048576))
+
+
+def test_a_law_is_found_by_the_sizes_that_it_is_fitted_to_and_given_for_others() -> None:
+    sizes = [(2, 20), (20, 30), (5, 80), (132, 80), (55, 60)]
+    frame = pd.DataFrame(sizes, columns=["rows", "columns"]).assign(fitted=True)
+    frame["rows"] *= 1_000_000
+    cells = frame["rows"] * frame["columns"] / 1e6
+    frame["cpu_seconds"] = 10.0 + 0.25 * cells + 0.5 * frame["columns"] ** 3 / 1e3
+    wanted = frame["cpu_seconds"].copy()
+    # A release that it is not fitted to cannot move it.
+    frame.loc[4, ["fitted", "cpu_seconds"]] = [False, 1e9]
+    assert census.law(frame)["law_seconds"].to_numpy() == pytest.approx(wanted.to_numpy())

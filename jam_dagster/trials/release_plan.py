@@ -322,6 +322,7 @@ class Plan:
                 **vars(self.cost),
                 "seconds": self.cost.seconds,
                 "memory_mb": self.cost.memory_mb,
+                "in_files_mb": self.cost.in_files_mb,
             },
             "simulation": {
                 "curve": [_as_json(point) for point in self.curve],
