@@ -1,8 +1,9 @@
 /* Inner loops of belief propagation: dense tables are multiplied by smaller tables and summed onto
  * others in one pass over memory. Beside them, the distance of a marginal from its counts, and the
- * inner loops of the search for rows, of the scores of TILT and of triangulations. Plain C without
- * dependencies; kernels.py, row_search.py, expected_gain.py and tractability.py are its only
- * callers, and have the same operations in NumPy for where no compiler was at hand. */
+ * inner loops of the search for rows, of the scores of TILT, of triangulations and of sampling. Plain
+ * C without dependencies; kernels.py, row_search.py, expected_gain.py, tractability.py and
+ * sampling.py are its only callers, and have the same operations in NumPy for where no compiler was
+ * at hand. */
 
 #include <math.h>
 #include <pthread.h>
@@ -22,7 +23,7 @@
 #endif
 
 /* Raised with every change of what kernels.py hands over: an old library is then left alone. */
-int64_t jam_version(void) { return 7; }
+int64_t jam_version(void) { return 8; }
 
 enum { READ = 0, SCALE = 1, ASSIGN = 2, RATIO = 3 };
 
@@ -823,4 +824,43 @@ void jam_grown(
     elimination rest = all;
     all.stop = rest.start = count / 2;
     run_both((task){eliminate_part, &all}, (task){eliminate_part, &rest});
+}
+
+/* Puts rows of one group together, in the order in which they come: `starts` gets where each group
+ * starts and, last, the number of rows; `next` is space for as many numbers as there are groups. */
+void jam_grouped(
+    int64_t rows, int64_t groups, const uint32_t *group, const int32_t *order, int64_t *starts,
+    int64_t *next, int32_t *grouped
+) {
+    memset(starts, 0, (size_t)(groups + 1) * sizeof(int64_t));
+    for (int64_t i = 0; i < rows; i++) starts[group[i] + 1]++;
+    for (int64_t g = 0; g < groups; g++) starts[g + 1] += starts[g];
+    memcpy(next, starts, (size_t)groups * sizeof(int64_t));
+    for (int64_t i = 0; i < rows; i++) grouped[next[group[order[i]]]++] = order[i];
+}
+
+/* Chooses a cell for each row of some groups, by stratified sampling, as sampling.py has it. A row
+ * of `table` has the weights of a group's cells, `within` a place in its stratum for each row. The
+ * code of the row at a place is written where `order` says, or there; `space` holds `width`. */
+void jam_stratified(
+    int64_t groups, int64_t width, const double *table, const int64_t *starts, const double *within,
+    const int32_t *order, void *codes, int64_t bytes, double *space
+) {
+    for (int64_t g = 0; g < groups; g++) {
+        const double *weights = table + g * width, below = nextafter((double)g + 1.0, 0.0);
+        const int64_t first = starts[g], count = starts[g + 1] - first;
+        double sum = 0.0;
+        for (int64_t j = 0; j < width; j++) space[j] = sum += weights[j];
+        for (int64_t j = 0; j < width; j++) space[j] = space[j] / sum + (double)g;
+        int64_t cell = 0;
+        for (int64_t i = 0; i < count; i++) {
+            double place = (double)g + ((double)i + within[first - starts[0] + i]) / (double)count;
+            if (place > below) place = below;
+            while (cell < width - 1 && space[cell] <= place) cell++;
+            const int64_t row = order == NULL ? first + i : order[first + i];
+            if (bytes == 1) ((uint8_t *)codes)[row] = (uint8_t)cell;
+            else if (bytes == 2) ((uint16_t *)codes)[row] = (uint16_t)cell;
+            else ((uint32_t *)codes)[row] = (uint32_t)cell;
+        }
+    }
 }

@@ -28,7 +28,7 @@ Axes = tuple[int, ...]
 MOST = 32
 """Most axes, sources or targets of an operation, as in kernels.c."""
 
-VERSION = 7
+VERSION = 8
 """Version of the interface between this module and kernels.c."""
 
 BLOCK = 8
@@ -135,6 +135,10 @@ def _declared(loaded: ctypes.CDLL) -> ctypes.CDLL:
         *(pointer, pointer, number, pointer, pointer),
     ]
     loaded.jam_grown.restype = None
+    loaded.jam_grouped.argtypes = [number, number, *(pointer,) * 5]
+    loaded.jam_grouped.restype = None
+    loaded.jam_stratified.argtypes = [number, number, *(pointer,) * 5, number, pointer]
+    loaded.jam_stratified.restype = None
     return loaded
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from jam_dagster.errors import InputError
 from jam_dagster.models.graphical.junction_tree import JunctionTree, bits
+from jam_dagster.models.graphical.kernels import library
 
 if TYPE_CHECKING:
     from jam_dagster.models.base import Model
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
 
 # Cells that are summed up at a time: 8 MB, which the last cache holds.
 _BLOCK_CELLS = 1 << 20
+
+# Groups at most into which rows are sorted by counting them: 16 MB.
+_MOST_GROUPS = 1 << 20
 
 
 def sampling_distance(
@@ -85,10 +90,14 @@ def sample_codes(
             order, starts, present = None, np.array([0, rows]), ()
         for p in fresh:
             columns[p] = np.empty(rows, dtype=np.min_scalar_type(tree.sizes[p] - 1))
+        if len(fresh) == 1:
+            _fill(columns[fresh[0]], table, len(known), present, starts, order, rng)
+            continue
+        cells = np.empty(rows, dtype=np.uint32)
+        _fill(cells, table, len(known), present, starts, order, rng)
         shape = [tree.sizes[p] for p in fresh]
-        for rows_of, cells in _stratified(table, len(known), present, starts, rng):
-            for p, codes in zip(fresh, np.unravel_index(cells, shape), strict=True):
-                columns[p][rows_of if order is None else order[rows_of]] = codes
+        for p, codes in zip(fresh, np.unravel_index(cells, shape), strict=True):
+            columns[p][:] = codes
     shuffled = _permutation(rows, rng)
     return [columns.pop(p)[shuffled] for p in range(len(tree.sizes))]
 
@@ -102,8 +111,7 @@ def sample_given(
     """
     codes = np.empty(rows, dtype=np.min_scalar_type(table.shape[-1] - 1))
     order, starts, present = _groups(given, table.shape, rows, rng)
-    for rows_of, cells in _stratified(table, len(given), present, starts, rng):
-        codes[order[rows_of]] = cells
+    _fill(codes, table, len(given), present, starts, order, rng)
     return codes
 
 
@@ -120,6 +128,9 @@ def _groups(
         return order, np.array([0, rows]), ()
     sizes = shape[: len(given)]
     last = math.prod(sizes) - 1
+    loaded = library()
+    if loaded is not None and last < _MOST_GROUPS and order.dtype == np.int32:
+        return _grouped(loaded, given, sizes, order)
     # In few bytes, since the next steps read it in the order of the permutation.
     group = np.ravel_multi_index(tuple(given), sizes).astype(np.min_scalar_type(last))[order]
     for shift in range(0, last.bit_length(), 16):
@@ -130,28 +141,61 @@ def _groups(
     return order, starts, np.unravel_index(group[starts[:-1]].astype(np.intp), sizes)
 
 
+def _grouped(
+    loaded: ctypes.CDLL, given: Sequence[np.ndarray], sizes: Sequence[int], order: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...]]:
+    """Return what `_groups` does, by a sort that counts."""
+    rows, groups = len(order), math.prod(sizes)
+    group = np.zeros(rows, dtype=np.uint32)
+    for codes, size in zip(given, sizes, strict=True):
+        group *= np.uint32(size)
+        group += codes.astype(np.uint32, copy=False)
+    starts, space = np.empty(groups + 1, dtype=np.int64), np.empty(groups, dtype=np.int64)
+    grouped = np.empty_like(order)
+    arrays = (group, order, starts, space, grouped)
+    loaded.jam_grouped(rows, groups, *(array.ctypes.data for array in arrays))
+    present = np.flatnonzero(starts[1:] > starts[:-1])
+    return grouped, np.append(starts[present], rows), np.unravel_index(present, sizes)
+
+
 def _permutation(rows: int, rng: np.random.Generator) -> np.ndarray:
     """Return the row numbers in random order, as 32-bit integers if they fit."""
     return rng.permutation(np.arange(rows, dtype=np.int32 if rows < 2**31 else np.int64))
 
 
-def _stratified(
+def _fill(
+    codes: np.ndarray,
     table: np.ndarray,
     known: int,
     present: tuple[np.ndarray, ...],
     starts: np.ndarray,
+    order: np.ndarray | None,
     rng: np.random.Generator,
-) -> Iterator[tuple[slice, np.ndarray]]:
-    """Yield the places of some rows and their cells, chosen by stratified sampling within groups.
+) -> None:
+    """Choose the cells of all rows by stratified sampling within groups.
 
-    The first `known` axes of the table are those of the groups, `present` their codes.
+    The first `known` axes of the table are those of the groups, `present` their codes. The `order`
+    has the rows group by group; None: as they are.
     """
+    loaded = library()
+    fast = loaded is not None and (order is None or order.dtype == np.int32)
     width = math.prod(table.shape[known:])
     groups = len(starts) - 1
     block = max(1, _BLOCK_CELLS // width)
     for start in range(0, groups, block):
         stop = min(start + block, groups)
-        chosen = table[tuple(codes[start:stop] for codes in present)].reshape(stop - start, width)
+        chosen = table[tuple(one[start:stop] for one in present)].reshape(stop - start, width)
+        rows_of = slice(int(starts[start]), int(starts[stop]))
+        within = rng.random(rows_of.stop - rows_of.start)
+        if loaded is not None and fast:
+            chosen = np.ascontiguousarray(chosen, dtype=np.float64)
+            space = np.empty(width)
+            loaded.jam_stratified(
+                *(stop - start, width, chosen.ctypes.data, starts[start:].ctypes.data),
+                *(within.ctypes.data, None if order is None else order.ctypes.data),
+                *(codes.ctypes.data, codes.itemsize, space.ctypes.data),
+            )
+            continue
         boundaries = np.cumsum(chosen, axis=1, dtype=np.float64)
         # Dividing by the last sum makes the last possible cell end at exactly one.
         boundaries /= boundaries[:, -1:].copy()
@@ -160,9 +204,8 @@ def _stratified(
 
         counts = np.diff(starts[start : stop + 1])
         member = np.repeat(np.arange(stop - start), counts)
-        rows_of = slice(int(starts[start]), int(starts[stop]))
         place = np.arange(rows_of.start, rows_of.stop) - np.repeat(starts[start:stop], counts)
-        place = member + (place + rng.random(len(place))) / np.repeat(counts, counts)
+        place = member + (place + within) / np.repeat(counts, counts)
         # Rounding must not move the last row of a group into the next one.
         np.minimum(place, np.nextafter(member + 1.0, 0.0), out=place)
         # Places and boundaries both ascend: the shorter list is searched in the longer one.
@@ -171,4 +214,4 @@ def _stratified(
             cell = np.repeat(np.arange(len(boundaries)), np.diff(below, prepend=0))
         else:
             cell = np.searchsorted(boundaries, place, side="right")
-        yield rows_of, cell - member * width
+        codes[rows_of if order is None else order[rows_of]] = cell - member * width

@@ -128,6 +128,27 @@ def test_rows_are_kept_together_by_separators_of_more_than_16_bits():
         assert np.abs(counts - rows * belief[:, 0].ravel()).max() < 4
 
 
+@pytest.mark.skipif(sampling.library() is None, reason="no kernels were compiled")
+@pytest.mark.parametrize("rows", [7, 3000], ids=["fewer rows than cells", "more rows than cells"])
+def test_the_kernels_choose_the_rows_that_numpy_chooses(rows, monkeypatch):
+    """Separators of up to two attributes, one new attribute and several, of 1 and 2 bytes."""
+    sizes = (4, 3, 300, 2, 5, 6)
+    tree = JunctionTree.build(sizes, [0b000111, 0b001110, 0b011010, 0b100000])
+    rng = np.random.default_rng(11)
+    beliefs = []
+    for mask in tree.masks:
+        belief = rng.gamma(0.2, size=[sizes[p] for p in range(6) if mask >> p & 1]) + 1e-6
+        belief[..., 0] = 0.0
+        beliefs.append(belief)
+    monkeypatch.setattr(sampling, "_BLOCK_CELLS", 500)
+    fast = sampling.sample_codes(tree, beliefs, rows, np.random.default_rng(12))
+    monkeypatch.setattr(sampling, "library", lambda: None)
+    slow = sampling.sample_codes(tree, beliefs, rows, np.random.default_rng(12))
+    for one, other in zip(fast, slow, strict=True):
+        assert one.dtype == other.dtype
+        np.testing.assert_array_equal(one, other)
+
+
 def test_beliefs_in_single_precision_are_summed_in_double():
     """300,000 cells summed in single precision would be off by rows, not by rounding."""
     tree = JunctionTree.build((3, 100_000), [0b11])
