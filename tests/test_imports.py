@@ -51,6 +51,7 @@ OWNERS = {
     "scipy": (
         "jam_dagster/models/weighted/oracle.py",
         "jam_dagster/evaluation/sample_equivalent.py",
+        "jam_dagster/evaluation/expectations/validation.py",
     ),
     "sklearn": ("jam_dagster/evaluation/utility.py",),
     "typer": ("jam_dagster/cli",),

@@ -5,6 +5,7 @@ object. The exit status is 0; 2 for bad input, with one line that says what is w
 it; 3 where the privacy budget does not allow what was asked; 1 for anything else.
 """
 
+import gc
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -25,9 +26,15 @@ def main() -> None:
         return
     # The processes of a benchmark must not import what is in the working directory.
     os.environ["PYTHONSAFEPATH"] = "1"
-    from jam_dagster.cli.commands import app
+    # Imports make many objects and no garbage, which would be looked for again and again, and once
+    # more at the end, where all goes with the process.
+    gc.set_threshold(10_000)
+    try:
+        from jam_dagster.cli.commands import app
 
-    app()
+        app()
+    finally:
+        gc.freeze()
 
 
 def __getattr__(name: str) -> object:

@@ -8,9 +8,16 @@ expressions are interpreted, so the page's policy need not allow `eval`.
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
+import sys
+from contextlib import suppress
+from importlib.metadata import version
+from importlib.util import cache_from_source
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jam_dagster.common.files import write_whole
 from jam_dagster.common.html_pages import script_text
 from jam_dagster.common.shown_text import shown, visible
 from jam_dagster.reports.plot_style import specification, svg_of
@@ -19,6 +26,9 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
     from jam_dagster.reports.plot_style import Chart
+
+# The bundle leaves this to the page's own script.
+_EXPORTS = "window.vegaEmbed = vegaEmbed;"
 
 
 def live_chart(chart: Chart, alternative: str) -> Markup:
@@ -69,9 +79,32 @@ def data_block(value: object, name: str) -> Markup:
 @functools.cache
 def page_script(*names: str) -> str:
     """Return the script of a page: Vega-Lite, the code that draws charts, then other scripts."""
-    import vl_convert
-
     own = [script_text(name) for name in ("charts.js", *names)]
     # The bundle is a module with a scope of its own; a function keeps that scope here.
-    bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
-    return "\n".join([f"(() => {{{bundle}}})();", *own])
+    return "\n".join([f"(() => {{{_bundle()}}})();", *own])
+
+
+def _bundle() -> str:
+    """Return Vega-Lite as one script.
+
+    To make it takes longer than all charts of a page, so it is kept next to this module as Python
+    compiled it: who may write there may change the code itself.
+    """
+    import vl_convert
+
+    kept = Path(cache_from_source(__file__)).with_name("vega_embed.js")
+    key = f"// {_EXPORTS} // vl-convert {version('vl-convert-python')}, SHA-256 "
+    # None is there yet, or it may not be read.
+    with suppress(OSError):
+        header, _, content = kept.read_bytes().partition(b"\n")
+        if header.decode(errors="replace") == key + hashlib.sha256(content).hexdigest():
+            return content.decode()
+    made: str = vl_convert.javascript_bundle(_EXPORTS)
+    if not sys.dont_write_bytecode:
+        content = made.encode()
+        header = f"{key}{hashlib.sha256(content).hexdigest()}\n".encode()
+        # An installation that may only be read keeps none.
+        with suppress(OSError):
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(kept, header + content)
+    return made

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from jam_dagster.common import palette
@@ -14,6 +15,18 @@ if TYPE_CHECKING:
     Chart = alt.Chart | alt.LayerChart | alt.HConcatChart | alt.ConcatChart | alt.FacetChart
 
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
+
+
+@contextmanager
+def unvalidated() -> Iterator[None]:
+    """Make charts without a validation of each part, which takes as long as drawing.
+
+    The tests of this package validate every chart.
+    """
+    from altair.utils.schemapi import debug_mode
+
+    with debug_mode(False):
+        yield
 
 
 def coloured(field: str, colours: Mapping[str, palette.Colour]) -> Any:
@@ -82,7 +95,6 @@ def specification(chart: Chart, background: str = "transparent") -> dict[str, An
 
     A raw control character in a text crashes the process that draws it.
     """
-    # Validation takes as long as drawing: the tests of this package validate every chart.
     spec = chart.to_dict(validate=False) | {"background": background}
     made: dict[str, Any] = shown(spec)
     return made

@@ -33,6 +33,7 @@ from jam_dagster.reports.mechanism_text import (
     rounds_text,
     unmeasured_text,
 )
+from jam_dagster.reports.plot_style import unvalidated
 from jam_dagster.tables.codes.public import PublicTables
 from jam_dagster.tables.domain.constraints import described
 
@@ -91,6 +92,7 @@ def run_of_page(page: str) -> str | None:
     return found[1] if found else None
 
 
+@unvalidated()
 def render_report(
     facts: ReportFacts,
     *,

@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import socket
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -543,3 +544,20 @@ def test_a_process_that_an_import_would_end_learns_why(
 def _slug(domain: Domain, column: str) -> str:
     names = (one.name for one in expectation_names(domain) if one.subject == column)
     return next(names).rpartition("__")[0]
+
+
+@pytest.mark.slow
+def test_statistics_that_no_check_asks_for_are_not_imported() -> None:
+    statement = (
+        "import sys\n"
+        "from jam_dagster.evaluation.expectations.validation import _run_great_expectations\n"
+        "assert _run_great_expectations({}) == []\n"
+        "assert 'scipy.stats' not in sys.modules\n"
+        "from great_expectations.expectations.core import (\n"
+        "    expect_column_kl_divergence_to_be_less_than as entropies,\n"
+        ")\n"
+        "assert entropies.stats.entropy([0.5, 0.5], [0.5, 0.5]) == 0\n"
+        "import scipy\n"
+        "assert scipy.stats is sys.modules['scipy.stats']\n"
+    )
+    subprocess.run([sys.executable, "-c", statement], check=True)
