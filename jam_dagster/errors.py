@@ -109,5 +109,9 @@ class PrivateStepError(JamError):
     """A step that holds private values failed; the details are withheld."""
 
 
+class FullDiskError(JamError):
+    """The disk of a release's files has no room; what was stored stays, and is not paid again."""
+
+
 class EmptyCandidateSetError(JamError):
     """No marginal fits the model size limit in the first round; nothing was charged."""

@@ -478,6 +478,8 @@ def test_a_release_folder_on_a_full_disk_says_so_and_goes_on_with_room(
     said, left, again = on_a_full_disk(RELEASE_ON_A_FULL_DISK, disk, room=room)
     assert not said.startswith("0 ")
     assert os.strerror(errno.ENOSPC) in said
+    assert str(disk) in said
+    assert "Traceback" not in said
     assert "priv.csv" not in said
     # Nothing half is there: names that begin with a dot are those of files in the making.
     assert not [name for name in left.split() if Path(name).name.startswith(".")]

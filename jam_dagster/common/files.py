@@ -31,6 +31,16 @@ MOST_TEXT_BYTES = 2**26
 """The most bytes that are read of a file of JSON, YAML or HTML, which a stranger may have made."""
 
 
+WITHOUT_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+"""Errors of the system where a file finds no room."""
+
+
+def name_without_room(error: BaseException, path: Path) -> None:
+    """Have an error of the system that a file finds no room name the file: writing names none."""
+    if isinstance(error, OSError) and error.errno in WITHOUT_ROOM:
+        error.filename = str(path)
+
+
 @contextmanager
 def owner_only() -> Iterator[None]:
     """Let files and folders that are made meanwhile be their owner's only."""
@@ -207,8 +217,9 @@ def write_whole(path: Path | UPath, content: bytes | Iterator[bytes], *, mode: i
             file.flush()
             sync_file(file.fileno())
         draft.replace(path)
-    except BaseException:
+    except BaseException as error:
         # On a full disk, an unfinished draft would take the remaining room.
         draft.unlink(missing_ok=True)
+        name_without_room(error, path)
         raise
     sync_folder(path.parent)

@@ -13,9 +13,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import ContextDecorator, contextmanager, suppress
 from contextvars import ContextVar
+from pathlib import Path
+from tempfile import gettempdir
 from types import TracebackType
 from typing import Literal
 
+from jam_dagster.common.files import WITHOUT_ROOM
 from jam_dagster.errors import (
     WHERE_DETAILS_ARE,
     BudgetError,
@@ -29,9 +32,7 @@ _PACKAGE = __name__.partition(".")[0]
 
 _keep: ContextVar[Callable[[str], None] | None] = ContextVar("keep", default=None)
 
-_OF_THE_DISK = frozenset(
-    (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EIO)
-)
+_OF_THE_DISK = frozenset((*WITHOUT_ROOM, errno.EROFS, errno.EACCES, errno.EIO))
 """Faults of the disk or its permissions, which are independent of a table's values."""
 
 
@@ -171,9 +172,9 @@ def _is_own(error: Exception, trace: TracebackType | None) -> bool:
 
 
 def _remedy(error: Exception) -> str:
-    if isinstance(error, OSError) and error.errno in _OF_THE_DISK:
-        return (
-            f" The system says: {os.strerror(error.errno)}. Check the space on the disk and the"
-            " permissions, and run again."
-        )
-    return ""
+    if not isinstance(error, OSError) or error.errno not in _OF_THE_DISK:
+        return ""
+    said, folder = f" The system says: {os.strerror(error.errno)}.", gettempdir()
+    if error.errno in WITHOUT_ROOM and Path(str(error.filename)).is_relative_to(folder):
+        return f"{said} Free some room in {folder}, or set TMPDIR, and run again."
+    return f"{said} Check the space on the disk and the permissions, and run again."

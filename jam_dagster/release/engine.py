@@ -268,7 +268,7 @@ class Engine:
             run: ReleaseRun, private: MarginalSource | None, repeated: bool
         ) -> ReleaseErrors:
             own = over_bought(public, run.model.domain)
-            with stage("sample"):
+            with stage("sample"), self.place.modes():
                 rows = made_rows(self.spec, run, path, on_rows=self.progress.on_rows)
                 made = replace(rows, public=own, repeated=repeated)
                 kept.append(made)

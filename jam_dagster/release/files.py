@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from copy import copy
 from hashlib import sha256
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from jam_dagster.certificates.issue import sha256_of
 from jam_dagster.common.files import (
     OWNER_ONLY,
+    WITHOUT_ROOM,
     check_plain,
     copy_whole,
     open_plain,
@@ -22,7 +24,7 @@ from jam_dagster.common.files import (
 )
 from jam_dagster.common.redaction import redacted
 from jam_dagster.common.variables import with_names
-from jam_dagster.errors import InputError, JamError, SourceError, SpecificationError
+from jam_dagster.errors import FullDiskError, InputError, JamError, SourceError, SpecificationError
 from jam_dagster.privacy.private_store import stored_secret, unusable
 
 if TYPE_CHECKING:
@@ -117,7 +119,7 @@ class ReleaseFiles:
         self.plain(path)
         if not self.private:
             self.vouch(path, {path.name: sha256(content).hexdigest()})
-        with self.guarded(f"writing {path.name}"):
+        with self.guarded(f"writing {path.name} to {self.place}"):
             self.make_directory(path.parent)
             with self.modes():
                 write_whole(path, content)
@@ -248,12 +250,30 @@ class ReleaseFiles:
                 folder.mkdir(parents=True, exist_ok=True)
                 folder.chmod(PRIVATE_DIRECTORY)
 
-    def modes(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def modes(self) -> Iterator[None]:
         """Let new private files be their owner's only, from the moment they exist.
 
-        For code that writes files below the root by itself.
+        For code that writes files below the root by itself. If one that may leave finds no room,
+        the error names the root.
         """
-        return owner_only() if self.closed_to_others else nullcontext()
+        try:
+            with owner_only() if self.closed_to_others else nullcontext():
+                yield
+        except OSError as error:
+            self._check_room(error)
+            raise
+
+    def _check_room(self, error: Exception) -> None:
+        """Raise in place of an error if a file below the root, which may leave, found no room."""
+        if self.private or not isinstance(error, OSError) or error.errno not in WITHOUT_ROOM:
+            return
+        if Path(str(error.filename)).is_relative_to(str(self.root)):
+            # The original, with the path in it, is not chained.
+            raise FullDiskError(
+                f"There is no room in {self.place} ({os.strerror(error.errno)}): free some, and run"
+                " again. No stored draw is paid for again."
+            ) from None
 
     def close(self, path: Any) -> None:
         """Close a private file or folder that was there before with other modes."""
@@ -284,6 +304,7 @@ class ReleaseFiles:
         except JamError:
             raise
         except Exception as error:
+            self._check_room(error)
             said = self.shown(error)
             if said == str(error):
                 raise

@@ -166,7 +166,8 @@ class ReleaseFolder:
 
     def write_certificate(self, certificate: Certificate, *, page: bool) -> None:
         """Write the certificate and, if `page`, its page."""
-        certificate.save(self.path)
+        with self.files.modes():
+            certificate.save(self.path)
         if page:
             self.write("certificate.html", render_certificate(certificate).encode())
         else:

@@ -531,7 +531,8 @@ class FolderPlace(FilePlace):
         for paid results.
         """
         folder = self.folder
-        folder.path.mkdir(parents=True, exist_ok=True)
+        with self.modes():
+            folder.path.mkdir(parents=True, exist_ok=True)
         # A folder with other files that is named as --out keeps its mode.
         if not self._exact and (folder.release.exists() or not any(folder.path.iterdir())):
             folder.path.chmod(0o700)

@@ -1,6 +1,7 @@
 import errno
 import os
 import pickle
+import tempfile
 import traceback
 
 import pytest
@@ -133,6 +134,16 @@ def test_a_fault_of_the_disk_is_named_and_nothing_else_of_it(number):
     with pytest.raises(PrivateStepError) as caught, redacted("a step"):
         raise OSError(number, f"of {SENTINEL}", f"/store/{SENTINEL}")
     assert f"The system says: {os.strerror(number)}." in str(caught.value)
+    assert SENTINEL not in shown(caught.value)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
+def test_a_temporary_folder_without_room_is_named(number):
+    place = f"{tempfile.gettempdir()}/{SENTINEL}"
+    with pytest.raises(PrivateStepError) as caught, redacted("a step"):
+        raise OSError(number, SENTINEL, place)
+    remedy = f"Free some room in {tempfile.gettempdir()}, or set TMPDIR, and run again."
+    assert (remedy in str(caught.value)) is (number != errno.EIO)
     assert SENTINEL not in shown(caught.value)
 
 

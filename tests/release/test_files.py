@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from upath import UPath
 
-from jam_dagster.errors import InputError
+from jam_dagster.common.files import write_whole
+from jam_dagster.errors import FullDiskError, InputError, PrivateStepError
+from jam_dagster.privacy import DirectoryStore
 from jam_dagster.release import files as module
 from jam_dagster.release.files import ReleaseFiles
+from tests.full_disk import files_of_at_most
 
 
 @pytest.fixture
@@ -82,6 +87,28 @@ def test_a_folder_below_is_closed_and_behind_no_link(tmp_path: Path) -> None:
         with pytest.raises(InputError, match="is a link or a device"):
             touch()
     assert (elsewhere / "failures" / "one.txt").read_bytes() == b"why"
+
+
+@pytest.mark.parametrize("private", [False, True])
+def test_a_disk_without_room_is_named_by_its_root(tmp_path: Path, private: bool) -> None:
+    """Code that writes below the root by itself is within `modes`, as draws are."""
+    root = tmp_path / "secret-name" / "out"
+    files = ReleaseFiles(UPath(root), private=private, configured="${STORE}/out")
+    whole, draws = {"values": np.arange(5000)}, DirectoryStore(root / "draws")
+    said = r"no room in \$\{STORE\}/out \(File too large\): free some, and run again"
+    kind = OSError if private else FullDiskError
+    with files_of_at_most(1000), pytest.raises(kind) as caught, files.modes():
+        draws.put("round-1", whole)
+    assert private or (re.search(said, str(caught.value)) and caught.value.__suppress_context__)
+    assert draws.files == frozenset()
+    with files_of_at_most(1000), pytest.raises((PrivateStepError, FullDiskError)) as caught:
+        files.write(files.path_of("page.html"), bytes(2000))
+    assert "File too large" in str(caught.value)
+    assert "${STORE}/out" in str(caught.value)
+    assert "secret-name" not in str(caught.value)
+    # A file elsewhere is another matter.
+    with files_of_at_most(1000), pytest.raises(OSError, match="too large"), files.modes():
+        write_whole(tmp_path / "elsewhere", bytes(2000))
 
 
 def test_only_what_may_leave_has_a_plain_hash(files: ReleaseFiles, tmp_path: Path) -> None:

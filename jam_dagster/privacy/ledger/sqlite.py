@@ -41,7 +41,7 @@ _MEANINGS = {
     "SQLITE_READONLY": "cannot be written; check the permissions of the file and its folder",
     "SQLITE_PERM": "cannot be opened; check the permissions of the file and its folder",
     "SQLITE_CANTOPEN": "cannot be opened; check the permissions of the file and its folder",
-    "SQLITE_FULL": "cannot be written, the disk is full; nothing was recorded",
+    "SQLITE_FULL": "has recorded nothing, its disk is full: free some space and run again",
     "SQLITE_IOERR": "could not be read or written; check the disk",
 }
 _FULL = "cannot be used, its disk is full: free some space and run again"
@@ -250,6 +250,8 @@ class LedgerFile:
             raw.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             for statement in ("BEGIN", *new_file(), "COMMIT"):
                 raw.execute(statement)
+            # The log has the draft's name: what closing leaves in it, on a full disk, is lost.
+            raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     @contextmanager
     def _transaction(self, begin: str, *, any_version: bool = False) -> Iterator[sa.Connection]:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from jam_dagster.common.deferred import pd
 from jam_dagster.common.redaction import redacted
-from jam_dagster.errors import DomainError, SourceError
+from jam_dagster.errors import DomainError, PrivateValuesError, SourceError
 from jam_dagster.tables.codes.block_counts import can_be_kept
 from jam_dagster.tables.codes.encode import check_schema, each_encoded
 from jam_dagster.tables.codes.marginals import Counts, MarginalCounter
@@ -174,7 +174,13 @@ class ParquetSource(Source):
             if missing or field.name in columns
         ]
         found = some_batch(_batches(dataset, fields), pa.schema(fields))
-        yield from each_batch(found, self.describe())
+        try:
+            yield from each_batch(found, self.describe())
+        except PrivateValuesError:
+            if _is_as_opened(dataset):
+                raise
+            # No value decides it, and the original is not chained to it.
+            raise _changed(self, "it was read") from None
 
     def _counted(
         self, domain: Domain, limit: Limit | None, cliques: Sequence[Clique]
@@ -282,7 +288,8 @@ def _rows_in(kept: npt.NDArray[np.bool_], chunk: EncodedTable) -> npt.NDArray[np
 
 def _changed(source: ParquetSource, while_what: str) -> SourceError:
     return SourceError(
-        f"{source.describe()} changed while {while_what}: run again while no process writes to it"
+        f"{source.describe()} changed while {while_what}: a file was written, cut, replaced or"
+        " removed. Restore what is not whole, and run again while no process writes to it"
     )
 
 
@@ -347,18 +354,41 @@ def _types(dataset: pq.ParquetDataset) -> dict[str, pa.DataType]:
 
     A file in which a column is missing everywhere may have no type for it.
     """
+    types: dict[str, dict[pa.DataType, None]] = {}
+    for fragment in dataset.fragments:
+        for one in fragment.physical_schema:
+            types.setdefault(one.name, {})[one.type] = None
+    found = {name: _shared(list(kinds)) for name, kinds in types.items()}
+    if several := [name for name, kind in found.items() if kind is None]:
+        raise SourceError(
+            f"files of the folder have the column {several[0]!r} in several types: write it with"
+            " one in all files"
+        )
+    return found
+
+
+def _shared(types: list[pa.DataType]) -> pa.DataType | None:
+    """Return the type that holds the values of all; None if there is none."""
     import pyarrow as pa
 
-    schemas = [one.physical_schema.remove_metadata() for one in dataset.fragments]
+    schemas = [pa.schema([("", one)]) for one in types]
     try:
-        found = pa.unify_schemas(schemas, promote_options="permissive")
+        return pa.unify_schemas(schemas, promote_options="permissive").field(0).type
     except pa.ArrowException:
-        pass
-    else:
-        return {field.name: field.type for field in found}
-    raise SourceError(
-        "files of the folder have columns of one name and of several types: write them with one"
-    )
+        return None
+
+
+def _is_as_opened(dataset: pq.ParquetDataset) -> bool:
+    """Return whether all files have the footers that they were opened with."""
+    import pyarrow.parquet as pq
+
+    try:
+        return all(
+            pq.read_metadata(one.path, filesystem=dataset.filesystem).equals(one.metadata)
+            for one in dataset.fragments
+        )
+    except Exception:  # Stores raise exceptions of any type.
+        return False
 
 
 def _batches(dataset: pq.ParquetDataset, fields: Sequence[pa.Field]) -> Iterator[pa.RecordBatch]:

@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from jam_dagster.common.deferred import pd
+from jam_dagster.common.files import name_without_room
 from jam_dagster.common.json_text import parse_json
 from jam_dagster.tables.codes.decode import decode
 from jam_dagster.tables.codes.table import EncodedTable
@@ -179,6 +180,9 @@ class ChunkFormat:
                 file.seek(0)
                 made.sha256 = hashlib.file_digest(file, "sha256").hexdigest()
             part.replace(path)
+        except OSError as error:
+            name_without_room(error, path)
+            raise
         finally:
             part.unlink(missing_ok=True)
 

@@ -1,4 +1,3 @@
-import resource
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -11,7 +10,13 @@ import pytest
 from dagster._core.definitions.scoped_resources_builder import ScopedResourcesBuilder
 from upath import UPath
 
-from jam_dagster.errors import InputError, PrivateStepError, SourceError, SpecificationError
+from jam_dagster.errors import (
+    FullDiskError,
+    InputError,
+    PrivateStepError,
+    SourceError,
+    SpecificationError,
+)
 from jam_dagster.evaluation import TableErrors, WorkloadErrors
 from jam_dagster.evaluation.utility import Regression, Score, TargetUtility
 from jam_dagster.mechanisms import FittedModel, Measurement, Round, Transcript
@@ -31,6 +36,7 @@ from jam_dagster.tables import (
 )
 from jam_dagster.tables.domain.text_dtype import text_dtype
 from tests.dtypes import rows_of_every_dtype
+from tests.full_disk import files_of_at_most
 from tests.tiers import slow
 
 DOMAIN = Domain(
@@ -472,13 +478,9 @@ def test_further_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
     store = ReleaseStoreResource(root=str(tmp_path)).open()
     path = store.files.root / "release" / "data.json"
     store.files.write(path, b"before")
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
-    try:
-        with pytest.raises(OSError, match="too large"):
-            store.files.write(path, bytes(2000))
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    said = r"no room in .* \(File too large\): free some, and run again. No stored draw is paid"
+    with files_of_at_most(1000), pytest.raises(FullDiskError, match=said):
+        store.files.write(path, bytes(2000))
     assert path.read_bytes() == b"before"
     assert [found.name for found in (tmp_path / "release").iterdir()] == ["data.json"]
 
@@ -488,13 +490,9 @@ def test_a_private_store_on_a_full_disk_says_so_and_leaves_nothing_half(
     tmp_path: Path, value: object
 ) -> None:
     store = ReleaseStoreResource(root=str(tmp_path), private=True).open()
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
-    try:
-        with pytest.raises(PrivateStepError, match="The system says: File too large") as caught:
-            write(store, "private_records", value)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    said = "The system says: File too large"
+    with files_of_at_most(100), pytest.raises(PrivateStepError, match=said) as caught:
+        write(store, "private_records", value)
     assert str(tmp_path) not in str(caught.value)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
     write(store, "private_records", value)

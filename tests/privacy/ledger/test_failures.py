@@ -133,7 +133,7 @@ print(*files())
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("room", [8192, *gate(0, 40960)])
+@pytest.mark.parametrize("room", [163840, *gate(0, 8192, 40960)])
 def test_a_ledger_that_finds_no_room_is_not_there(tmp_path, room):
     said, left, spent, after = on_a_full_disk(MAKE_ON_A_FULL_DISK, tmp_path, room=room)
     assert "disk is full" in said

@@ -15,6 +15,7 @@ from jam_dagster.tables.codes import block_counts
 from jam_dagster.tables.codes import table as codes
 from jam_dagster.tables.codes.block_counts import counted_marginals
 from jam_dagster.tables.codes.table import count_blocks
+from tests.full_disk import files_of_at_most
 
 SIZES = (2, 3, 40, 5, 300, 7, 2)
 DOMAIN = Domain(
@@ -116,9 +117,15 @@ def test_many_counts_wait_in_a_file_without_a_name(
     wanted = table(500).marginals(ASKED)
     monkeypatch.setattr(block_counts, "_FILED_CELLS", 1000)
     monkeypatch.setattr(block_counts, "HELD_CELLS", 1000)
-    for folder, in_memory in ((tmp_path, False), (tmp_path / "none", True)):
+    rows = table(500)
+    for folder, room, in_memory in (
+        (tmp_path, 1 << 30, False),
+        (tmp_path, 10_000, True),
+        (tmp_path / "none", 1 << 30, True),
+    ):
         monkeypatch.setattr(tempfile, "tempdir", str(folder))
-        counted = count_blocks([table(500)], DOMAIN, ASKED)
+        with files_of_at_most(room):
+            counted = count_blocks([rows], DOMAIN, ASKED)
         assert [*tmp_path.iterdir()] == []
         assert {one.flags.writeable for one in counted.blocks.values()} == {in_memory}
         found = counted.marginals(ASKED)

@@ -1,5 +1,6 @@
 """A Parquet table in chunks: the same codes and counts as the whole, whatever its size."""
 
+import os
 import tracemalloc
 from functools import partial
 from itertools import combinations
@@ -317,6 +318,33 @@ def test_a_file_that_changes_is_noticed(tmp_path):
         table.marginal(("a",))
 
 
+@pytest.mark.parametrize(
+    "hurt",
+    [
+        lambda path: path.unlink(),
+        lambda path: os.truncate(path, 100),
+        lambda path: os.truncate(path, 0),
+        lambda path: write(path, {"a": [SENTINEL] * 40, "b": [73194] * 40}),
+        lambda path: path.write_bytes(bytes(path.stat().st_size)),
+    ],
+    ids=["removed", "cut", "emptied", "written", "of zeros"],
+)
+def test_a_file_of_a_folder_that_changes_while_it_is_read_is_said(tmp_path, hurt):
+    for name in "012":
+        people(tmp_path / f"{name}.parquet", rows=60)
+    source, last = ParquetSource(str(tmp_path)), tmp_path / "2.parquet"
+    whole = last.read_bytes()
+    batches = source.batches(AB.names)
+    next(batches)
+    hurt(last)
+    with pytest.raises(SourceError, match="changed while it was read: a file was") as caught:
+        list(batches)
+    assert SENTINEL not in str(caught.value)
+    assert last.name not in str(caught.value)
+    last.write_bytes(whole)
+    assert sum(map(len, source.batches(AB.names))) == 180
+
+
 @pytest.mark.parametrize("records", [9, 11])
 def test_chunks_of_another_number_of_rows_are_refused(tmp_path, records):
     chunks = people(tmp_path / "t.parquet").batches(AB.names)
@@ -374,8 +402,8 @@ def test_a_column_that_is_missing_in_one_file_is_there_in_others(tmp_path, first
 
 def test_files_of_several_types_are_refused_before_a_value_is_read(tmp_path):
     for name, cells in (("0", ["u"]), ("1", [73194])):
-        pd.DataFrame({"a": cells}).to_parquet(tmp_path / f"{name}.parquet")
-    with pytest.raises(SourceError, match="of one name and of several types") as caught:
+        pd.DataFrame({"b": [0], "a": cells}).to_parquet(tmp_path / f"{name}.parquet")
+    with pytest.raises(SourceError, match="have the column 'a' in several types") as caught:
         ParquetSource(str(tmp_path)).counted(AB, None, None)
     assert "73194" not in str(caught.value)
 

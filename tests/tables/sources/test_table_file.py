@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from io import BytesIO
 from pathlib import Path
@@ -14,6 +15,7 @@ from jam_dagster.tables import Domain, EncodedTable, decode
 from jam_dagster.tables.domain.text_dtype import name_of
 from jam_dagster.tables.sources.table_file import ChunkFormat, TableFile, first_rows
 from tests.dtypes import EVERY_DTYPE, rows_of_every_dtype
+from tests.full_disk import files_of_at_most
 
 DOMAIN = Domain.from_dict(
     {
@@ -44,6 +46,15 @@ def test_every_dtype_comes_back(tmp_path: Path) -> None:
     again = TableFile(path).read()
     assert {name: name_of(one) for name, one in again.dtypes.items()} == EVERY_DTYPE.columns
     pd.testing.assert_frame_equal(again, table)
+
+
+def test_a_file_without_room_is_named_and_not_there(tmp_path: Path) -> None:
+    path = tmp_path / "table.parquet"
+    with files_of_at_most(1000), pytest.raises(OSError, match="too large") as caught:  # noqa: SIM117
+        with ChunkFormat(EVERY_DTYPE).writing(path) as write:
+            write(rows_of_every_dtype(1000))
+    assert (caught.value.errno, caught.value.filename) == (errno.EFBIG, str(path))
+    assert not list(tmp_path.iterdir())
 
 
 def test_no_chunk_decides_a_type(tmp_path: Path) -> None:
