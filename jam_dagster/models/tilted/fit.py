@@ -39,6 +39,7 @@ from jam_dagster.models.tilted.model import SHARED_CELLS, TiltedModel
 from jam_dagster.models.tilted.prior import PublicPrior
 from jam_dagster.models.tilted.shared_margins import SharedMargins
 from jam_dagster.models.weighted.model import WeightedTable
+from jam_dagster.models.weighted.support import RecordCells
 from jam_dagster.tables import Clique
 
 LARGEST_POTENTIAL = 60.0
@@ -218,8 +219,8 @@ class TiltFit:
         # For the network and for the records: the logarithm of their sum after the tilt.
         self._log_network = 0.0
         self._log_records = 0.0
-        size = 0 if prior.support is None else prior.support.size
-        self._codes = np.empty((0, size), dtype=np.int64)
+        # The public records in the measured cliques.
+        self._cells: RecordCells | None = None
         self._start = np.exp(prior.log_weights)
         self._weights = self._start
         # The share of the records after the tilt; before it, the logarithm of their odds.
@@ -408,11 +409,9 @@ class TiltFit:
         added = np.zeros(beliefs.cells[-1] - self._theta.size)
         self._theta = np.concatenate([self._theta, added])
         self._potentials = np.concatenate([self._potentials, added])
-        last = len(factors) - 1
-        names = tuple(domain.names[index] for index in beliefs.axes[last])
         if self.prior.support is not None:
-            codes = beliefs.cells[last] + self.prior.support.codes(names).astype(np.int64)
-            self._codes = np.concatenate([self._codes, codes[None]])
+            names = [tuple(domain.names[index] for index in axes) for axes in beliefs.axes]
+            self._cells = RecordCells(self.prior.support, names)
         return beliefs
 
     @cached_property
@@ -430,7 +429,9 @@ class TiltFit:
         network = FittedModel.with_beliefs(domain, self.total, potentials, self._calibrated)
         if self.prior.support is None:
             return TiltedModel(network, None, 0.0, tuple(cliques), self.prior.populations)
-        logs = self.prior.log_weights + self._potentials[self._codes].sum(axis=0)
+        logs = self.prior.log_weights
+        if self._cells is not None:
+            logs = logs + self._cells.looked_up(self._potentials)
         before = WeightedTable(self.prior.support, self.total, self.prior.log_weights)
         rows = replace(before, log_weights=logs)
         of_prior = self.prior.populations, before
@@ -487,7 +488,7 @@ class _Tilt:
 
     def __init__(self, fit: TiltFit, beliefs: Beliefs) -> None:
         self.beliefs = beliefs
-        self._codes = fit._codes
+        self._cells = fit._cells
         self._start = fit._start
         self._odds = fit._odds
         self.potentials = fit._potentials
@@ -526,10 +527,10 @@ class _Tilt:
             network = self.beliefs.update(change / steps)
             self.log_network += math.log(self.beliefs.growth)
         self.potentials = potentials
-        if self._odds == -math.inf:
+        if self._cells is None or self._odds == -math.inf:
             self.marginals = network.copy()
             return self.log_network + self._shift, self.marginals
-        tilts = potentials[self._codes].sum(axis=0)
+        tilts = self._cells.looked_up(potentials)
         top = float(tilts.max())
         self.weights = self._start * np.exp(tilts - top)
         summed = float(self.weights.sum())
@@ -544,12 +545,9 @@ class _Tilt:
 
     def _mixed(self, network: Table) -> Table:
         """Return the marginals of network and records together."""
-        if self._odds == -math.inf:
+        if self._cells is None or self._odds == -math.inf:
             return network.copy()
-        cells = self._codes.shape[0]
-        records = np.bincount(
-            self._codes.ravel(), weights=np.tile(self.weights, cells), minlength=network.size
-        )
+        records = self._cells.added(self.weights)
         mixed: Table = (1.0 - self.share) * network + self.share * records
         return mixed
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from jam_dagster.errors import DomainError, SpecificationError
 from jam_dagster.models.measurement import check_marginal
 from jam_dagster.tables import Clique, Domain, EncodedTable, MarginalSource, PublicTables
-from jam_dagster.tables.codes.counting import added_weights
+from jam_dagster.tables.codes.counting import JoinedColumns
 
 LARGEST_DOMAIN_CELLS = 2**22
 """Cells of a domain that a distribution over all of them may have: 32 MiB of weights."""
@@ -93,13 +93,9 @@ class Support:
 
     def marginal(self, names: Sequence[str], weights: npt.NDArray[np.float64]) -> np.ndarray:
         """Add up the weights of the records in each cell of a marginal."""
-        cells = check_marginal(self.domain, names)
+        check_marginal(self.domain, names)
         sizes = [self.domain.sizes[name] for name in names]
-        added = added_weights([self.table.column(name) for name in names], sizes, weights)
-        if added is not None:
-            return added.reshape(sizes)
-        counts = np.bincount(self.codes(names), weights=weights, minlength=cells)
-        return counts.reshape(sizes)
+        return RecordCells(self, [tuple(names)]).added(weights).reshape(sizes)
 
     def marginals(
         self, cliques: Iterable[Clique], weights: npt.NDArray[np.float64]
@@ -112,6 +108,45 @@ class Support:
         found = np.zeros(self.domain.size(clique), dtype=bool)
         found[self.codes(clique)] = True
         return found
+
+
+class RecordCells:
+    """The cells of a support's records in some marginals, one marginal after another."""
+
+    def __init__(self, support: Support, cliques: Sequence[Clique]) -> None:
+        self._support, self._cliques = support, cliques
+        sizes = support.domain.sizes
+        self._joined = JoinedColumns(
+            [[support.table.column(name) for name in clique] for clique in cliques],
+            [[sizes[name] for name in clique] for clique in cliques],
+            support.size,
+        )
+
+    def added(self, weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Return the sum of the weights of the records in each cell."""
+        added = self._joined.added(weights)
+        if added is None:
+            added = np.zeros(self._joined.cells)
+            for here, codes in self._codes():
+                added[here] = np.bincount(codes, weights=weights, minlength=here.stop - here.start)
+        return added
+
+    def looked_up(self, cells: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Return for each record the sum of what is in its cells, shape ``(size,)``."""
+        sums = self._joined.looked_up(cells)
+        if sums is None:
+            sums = np.zeros(self._support.size)
+            for here, codes in self._codes():
+                sums += cells[here][codes]
+        return sums
+
+    def _codes(self) -> Iterator[tuple[slice, npt.NDArray[np.unsignedinteger[Any]]]]:
+        """Yield where the cells of each marginal are, and which of them each record is in."""
+        start = 0
+        for clique in self._cliques:
+            end = start + self._support.domain.size(clique)
+            yield slice(start, end), self._support.codes(clique)
+            start = end
 
 
 def check_enumerable(domain: Domain) -> None:

@@ -1,7 +1,8 @@
 /* Counts of records by their codes: those of a block of attributes in one pass over its columns,
- * from which the marginals within it are summed; and sums of weights of records. Plain C without
- * dependencies; counting.py is its only caller, and has the same operations in NumPy for where no
- * compiler was at hand. */
+ * from which the marginals within it are summed; sums of weights of records by their cells; and
+ * sums of what records find in their cells. Plain C without dependencies; counting.py is its only
+ * caller; counting.py and support.py have the same operations in NumPy for where no compiler was at
+ * hand. */
 
 #include <pthread.h>
 #include <stdint.h>
@@ -16,7 +17,7 @@
 #endif
 
 /* Raised with every change of what counting.py hands over: an old library is then left alone. */
-int64_t jam_version(void) { return 2; }
+int64_t jam_version(void) { return 3; }
 
 /* No block has more attributes, as in covering.py. */
 #define MOST 24
@@ -172,17 +173,66 @@ void jam_count(
     if (started) pthread_join(thread, NULL);
 }
 
-/* Adds the weight of each record to its cell, one after the other. */
-void jam_add_weights(
-    const void *const *columns, const int64_t *widths, const int64_t *sizes, int64_t length,
-    int64_t rows, const double *weights, double *cells
+/* Marginals of records. Marginal m has the columns from starts[m] to starts[m + 1], and its cells
+ * come after those of the marginals before it. */
+typedef struct {
+    const void *const *columns;
+    const int64_t *widths;
+    const int64_t *sizes;
+    const int64_t *starts;
+    int64_t marginals;
+    int64_t rows;
+} joined;
+
+/* Writes the cell of each of some records in a marginal; returns the number of its cells. */
+static int64_t join_all(
+    const joined *of, int64_t marginal, int64_t from, int64_t n, uint32_t *restrict joint
 ) {
+    int64_t cells = 1;
+    memset(joint, 0, (size_t)n * sizeof(uint32_t));
+    for (int64_t a = of->starts[marginal]; a < of->starts[marginal + 1]; a++) {
+        join(joint, of->columns[a], of->widths[a], (uint32_t)of->sizes[a], from, n);
+        cells *= of->sizes[a];
+    }
+    return cells;
+}
+
+/* Adds the weight of each record to its cell of each marginal, one record after the other. */
+void jam_add_weights(
+    const void *const *columns, const int64_t *widths, const int64_t *sizes, const int64_t *starts,
+    int64_t marginals, int64_t rows, const double *weights, double *cells
+) {
+    const joined of = {columns, widths, sizes, starts, marginals, rows};
+    uint32_t joint[SLICE];
+    for (int64_t m = 0, length = 0; m < marginals; m++, cells += length)
+        for (int64_t from = 0; from < rows; from += SLICE) {
+            const int64_t left = rows - from, n = left < SLICE ? left : SLICE;
+            length = join_all(&of, m, from, n, joint);
+            for (int64_t i = 0; i < n; i++) cells[joint[i]] += weights[from + i];
+        }
+}
+
+WIDEST static void look_up(
+    double *restrict sums, const double *restrict cells, const uint32_t *restrict joint, int64_t n
+) {
+    for (int64_t i = 0; i < n; i++) sums[i] += cells[joint[i]];
+}
+
+/* Adds to the sum of each record what is in its cell of each marginal, one marginal after the
+ * other. */
+void jam_look_up(
+    const void *const *columns, const int64_t *widths, const int64_t *sizes, const int64_t *starts,
+    int64_t marginals, int64_t rows, const double *cells, double *sums
+) {
+    const joined of = {columns, widths, sizes, starts, marginals, rows};
     uint32_t joint[SLICE];
     for (int64_t from = 0; from < rows; from += SLICE) {
         const int64_t left = rows - from, n = left < SLICE ? left : SLICE;
-        memset(joint, 0, (size_t)n * sizeof(uint32_t));
-        for (int64_t a = 0; a < length; a++)
-            join(joint, columns[a], widths[a], (uint32_t)sizes[a], from, n);
-        for (int64_t i = 0; i < n; i++) cells[joint[i]] += weights[from + i];
+        const double *here = cells;
+        for (int64_t m = 0; m < marginals; m++) {
+            const int64_t length = join_all(&of, m, from, n, joint);
+            look_up(sums + from, here, joint, n);
+            here += length;
+        }
     }
 }

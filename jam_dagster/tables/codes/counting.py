@@ -20,7 +20,7 @@ Column = npt.NDArray[np.integer[Any]]
 Cells = npt.NDArray[np.signedinteger[Any]]
 Blocks = Mapping[Axes, Sequence[Axes]]
 
-VERSION = 2
+VERSION = 3
 """Version of the interface between this module and counting.c."""
 
 LIBRARY = Path(__file__).with_name("_counting.so")
@@ -43,11 +43,12 @@ def library() -> ctypes.CDLL | None:
             *(number, pointer, pointer),
         ]
         loaded.jam_count.restype = None
-        loaded.jam_add_weights.argtypes = [
-            *(pointer, pointer, pointer, number),
-            *(number, pointer, pointer),
-        ]
-        loaded.jam_add_weights.restype = None
+        for added in (loaded.jam_add_weights, loaded.jam_look_up):
+            added.argtypes = [
+                *(pointer, pointer, pointer, pointer),
+                *(number, number, pointer, pointer),
+            ]
+            added.restype = None
     return loaded
 
 
@@ -113,46 +114,72 @@ def add_counts(
     )
 
 
-def added_weights(
-    columns: Sequence[Column], sizes: Sequence[int], weights: npt.NDArray[np.float64]
-) -> npt.NDArray[np.float64] | None:
-    """Return the sum of the weights of the records in each cell of a marginal, flat.
-
-    They are added in the order of the records, as `numpy.bincount` does. None if no loops were
-    compiled.
+class JoinedColumns:
+    """The cells of records in some marginals, as compiled loops join them from columns of codes.
 
     Parameters
     ----------
     columns
-        Codes of each attribute in one, two or four bytes, shape (records,).
+        Of each marginal, the codes of its attributes in one, two or four bytes, shape (records,).
     sizes
-        Number of values of each.
-    weights
-        Shape (records,).
+        Of each marginal, the number of values of each attribute.
 
     Raises
     ------
     ValueError
         A column has another length.
     """
-    if {len(column) for column in columns} - {len(weights)}:
-        raise ValueError("each record needs one weight")
-    loaded = library()
-    if loaded is None:
-        return None
-    held = [np.ascontiguousarray(column) for column in columns]
-    given = np.ascontiguousarray(weights, dtype=np.float64)
-    cells = np.zeros(prod(sizes))
-    loaded.jam_add_weights(
-        (ctypes.c_void_p * len(held))(*(column.ctypes.data for column in held)),
-        (ctypes.c_int64 * len(held))(*(column.itemsize for column in held)),
-        (ctypes.c_int64 * len(held))(*sizes),
-        len(held),
-        len(given),
-        given.ctypes.data,
-        cells.ctypes.data,
-    )
-    return cells
+
+    def __init__(
+        self, columns: Sequence[Sequence[Column]], sizes: Sequence[Sequence[int]], records: int
+    ) -> None:
+        flat = [np.ascontiguousarray(column) for marginal in columns for column in marginal]
+        if {len(column) for column in flat} - {records}:
+            raise ValueError("each record needs a code of each attribute")
+        lengths = [size for marginal in sizes for size in marginal]
+        starts = [0, *accumulate(map(len, columns))]
+        self.records, self.cells = records, sum(map(prod, sizes))
+        self._kept = flat
+        self._given = (
+            (ctypes.c_void_p * len(flat))(*(one.__array_interface__["data"][0] for one in flat)),
+            (ctypes.c_int64 * len(flat))(*(one.itemsize for one in flat)),
+            (ctypes.c_int64 * len(flat))(*lengths),
+            (ctypes.c_int64 * len(starts))(*starts),
+            len(columns),
+            records,
+        )
+
+    def added(self, weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64] | None:
+        """Return the sum of the weights of the records in each cell, one marginal after another.
+
+        They are added in the order of the records, as `numpy.bincount` does. None if no loops were
+        compiled.
+        """
+        cells = np.zeros(self.cells)
+        return cells if self._run("jam_add_weights", weights, self.records, cells) else None
+
+    def looked_up(self, cells: npt.NDArray[np.float64]) -> npt.NDArray[np.float64] | None:
+        """Return for each record the sum of what is in its cells, one marginal after another.
+
+        None if no loops were compiled.
+        """
+        sums = np.zeros(self.records)
+        return sums if self._run("jam_look_up", cells, self.cells, sums) else None
+
+    def _run(
+        self,
+        name: str,
+        given: npt.NDArray[np.float64],
+        length: int,
+        found: npt.NDArray[np.float64],
+    ) -> bool:
+        if given.shape != (length,):
+            raise ValueError(f"expected {length} numbers, got shape {given.shape}")
+        loaded = library()
+        if loaded is not None:
+            held = np.ascontiguousarray(given, dtype=np.float64)
+            getattr(loaded, name)(*self._given, held.ctypes.data, found.ctypes.data)
+        return loaded is not None
 
 
 def _add_by_numpy(

@@ -8,8 +8,9 @@ import pytest
 from jam_dagster.errors import DomainError, InputError, SpecificationError
 from jam_dagster.mechanisms import load_model
 from jam_dagster.models.weighted.model import WeightedTable
-from jam_dagster.models.weighted.support import Support, public_records
+from jam_dagster.models.weighted.support import RecordCells, Support, public_records
 from jam_dagster.tables import Domain, EncodedTable, ImpossibleCombination, PublicTables, Workload
+from jam_dagster.tables.codes import counting
 from tests.mechanisms.conftest import table
 
 ROWS = [(1, 2, 0), (0, 0, 0), (0, 1, 1), (0, 0, 0), (1, 2, 0), (0, 0, 0)]
@@ -67,6 +68,16 @@ def test_without_a_cache_marginals_are_the_same(weighted, monkeypatch):
     for _ in range(2):
         np.testing.assert_array_equal(again.marginal(("a", "c")), weighted.marginal(("a", "c")))
     assert not again.support._codes
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_cells_of_records_follow_one_another(weighted, compiled, monkeypatch):
+    """Records are (0, 0, 0), (0, 1, 1) and (1, 2, 0); b has 3 values."""
+    if not compiled:
+        monkeypatch.setattr(counting, "library", lambda: None)
+    cells = RecordCells(weighted.support, [("b", "a"), ("c",)])
+    assert cells.added(np.array([1.0, 2.0, 4.0])).tolist() == [1, 0, 2, 0, 0, 4, 5, 2]
+    assert cells.looked_up(np.arange(8.0) ** 2).tolist() == [0 + 36, 4 + 49, 25 + 36]
 
 
 @pytest.mark.parametrize("names", [("a", "a"), ("nobody",)])

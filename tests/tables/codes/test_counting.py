@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jam_dagster.tables.codes import counting
-from jam_dagster.tables.codes.counting import add_counts, added_weights
+from jam_dagster.tables.codes.counting import JoinedColumns, add_counts
 
 WAYS = ["one thread", "two threads", "numpy"]
 
@@ -105,26 +105,54 @@ def test_nothing_is_counted_without_blocks():
     add_counts({}, (2,), {}, {})
 
 
+def joined(rows):
+    """Return columns of two marginals, as the loops have them, and the cells of each record."""
+    rng = np.random.default_rng(rows)
+    sizes = [(3, 300, 7), (5,)]
+    columns = [
+        [rng.integers(0, size, rows).astype(np.min_scalar_type(size)) for size in one]
+        for one in sizes
+    ]
+    codes = np.zeros((2, rows), np.intp)
+    for code, of, lengths in zip(codes, columns, sizes, strict=True):
+        for column, size in zip(of, lengths, strict=True):
+            code *= size
+            code += column
+    codes[1] += 6300
+    return JoinedColumns(columns, sizes, rows), codes
+
+
 @pytest.mark.skipif(counting.library() is None, reason="the loops are not compiled")
 @pytest.mark.parametrize("rows", [0, 1, 2048, 5001])
 def test_weights_are_added_as_numpy_adds_them(rows):
     """To the last bit: they are added in the order of the records."""
-    rng = np.random.default_rng(rows)
-    sizes = (3, 300, 7)
-    columns = [rng.integers(0, size, rows).astype(np.min_scalar_type(size)) for size in sizes]
-    weights = rng.random(rows)
-    joint = np.zeros(rows, np.intp)
-    for column, size in zip(columns, sizes, strict=True):
-        joint = joint * size + column
-    found = added_weights(columns, sizes, weights)
-    assert np.array_equal(found, np.bincount(joint, weights=weights, minlength=6300))
+    columns, codes = joined(rows)
+    weights = np.random.default_rng(0).random(rows)
+    expected = np.bincount(codes.ravel(), weights=np.tile(weights, 2), minlength=6305)
+    assert np.array_equal(columns.added(weights), expected)
 
 
-def test_without_the_library_no_weights_are_added(monkeypatch):
+@pytest.mark.skipif(counting.library() is None, reason="the loops are not compiled")
+@pytest.mark.parametrize("rows", [0, 1, 2048, 5001])
+def test_cells_are_looked_up_as_numpy_looks_them_up(rows):
+    """To the last bit: they are added in the order of the marginals."""
+    columns, codes = joined(rows)
+    cells = np.random.default_rng(0).random(6305)
+    assert np.array_equal(columns.looked_up(cells), cells[codes[0]] + cells[codes[1]])
+
+
+def test_without_the_library_nothing_is_added(monkeypatch):
     monkeypatch.setattr(counting, "library", lambda: None)
-    assert added_weights([np.zeros(3, np.uint8)], (2,), np.ones(3)) is None
+    columns, _ = joined(3)
+    assert columns.added(np.ones(3)) is None
+    assert columns.looked_up(np.ones(6305)) is None
 
 
-def test_each_record_needs_a_weight():
-    with pytest.raises(ValueError, match="one weight"):
-        added_weights([np.zeros(3, np.uint8)], (2,), np.ones(2))
+def test_each_record_needs_codes_and_a_weight_and_each_cell_a_number():
+    with pytest.raises(ValueError, match="a code of each attribute"):
+        JoinedColumns([[np.zeros(3, np.uint8), np.zeros(2, np.uint8)]], [(2, 2)], 3)
+    columns, _ = joined(3)
+    with pytest.raises(ValueError, match="3 numbers"):
+        columns.added(np.ones(2))
+    with pytest.raises(ValueError, match="6305 numbers"):
+        columns.looked_up(np.ones(6304))
