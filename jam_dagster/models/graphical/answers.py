@@ -176,15 +176,17 @@ class Calibrated:
         product, given = step.keep | step.part, step.separator | step.part
         cells = max(self._cells(product, where), self._cells(given, where))
         sizes = dict(zip(table.axes, table.table.shape, strict=True))
-        axis = min(
-            table.axes,
-            key=lambda one: max(
-                self._cells(mask, where) / (sizes[one] if mask >> one & 1 else 1)
-                for mask in (product, given)
-            ),
-            default=-1,
-        )
-        if cells <= PART_CELLS or sizes.get(axis, 1) == 1:
+        axis = -1
+        if cells > PART_CELLS:
+            axis = min(
+                table.axes,
+                key=lambda one: max(
+                    self._cells(mask, where) / (sizes[one] if mask >> one & 1 else 1)
+                    for mask in (product, given)
+                ),
+                default=-1,
+            )
+        if sizes.get(axis, 1) == 1:
             return _product(table, step, self._conditional(step, passage, where)), factors[1:]
         lost = (n for n, (one, _) in enumerate(factors) if not one.keep >> axis & 1)
         last = next(lost, len(factors) - 1)

@@ -18,7 +18,7 @@ public records.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -93,6 +93,9 @@ BINS = 4.0
 
 MEMORY = 0.8
 """The weight of earlier strengths in the mean, for each that came after."""
+
+TOGETHER = 2**15
+"""Cells of answers that are mixed with those of the records at a time: they fit a cache."""
 
 SETTLED = 1e-4
 """A fit ends when a step lowers the objective by no more than this, in nats a record."""
@@ -187,6 +190,20 @@ def _expected_errors(counts: npt.NDArray[np.float64], sigma: float, total: float
     return errors
 
 
+def _together(answers: Iterable[tuple[int, Table]]) -> Iterator[list[tuple[int, Table]]]:
+    """Yield answers in parts, which end where they have `TOGETHER` cells."""
+    some: list[tuple[int, Table]] = []
+    cells = 0
+    for mask, answer in answers:
+        some.append((mask, answer))
+        cells += answer.size
+        if cells >= TOGETHER:
+            yield some
+            some, cells = [], 0
+    if some:
+        yield some
+
+
 def _log_odds(share: float) -> float:
     return math.log(share / (1.0 - share)) if share > 0.0 else -math.inf
 
@@ -252,17 +269,23 @@ class TiltFit:
             calibrated = Calibrated(calibrated.tree, calibrated.beliefs, self._near)
         wanted = calibrated.marginals(masks, held_cells=SHARED_CELLS, together=together)
         with one_thread():
-            for mask, answer in wanted:
-                yield mask, self._mixed(mask, answer)
+            for some in _together(wanted):
+                yield from self._mixed(some)
         calibrated.forget()
 
-    def _mixed(self, mask: int, answer: Table) -> Table:
+    def _mixed(self, answers: Sequence[tuple[int, Table]]) -> Iterable[tuple[int, Table]]:
+        """Return answers of the network mixed with those of the records."""
         if self.prior.support is None or self._share == 0.0:
-            return answer
-        names = tuple(self.prior.domain.names[index] for index in bits(mask))
-        recorded = self.prior.support.marginal(names, self._weights)
-        mixed: Table = (1.0 - self._share) * answer + self._share * recorded
-        return mixed
+            return answers
+        domain = self.prior.domain
+        names = [tuple(domain.names[index] for index in bits(mask)) for mask, _ in answers]
+        added = RecordCells(self.prior.support, names).added(self._weights)
+        ends = np.cumsum([answer.size for _, answer in answers])
+        recorded = zip(answers, np.split(added, ends[:-1]), strict=True)
+        return [
+            (mask, (1.0 - self._share) * answer + self._share * cells.reshape(answer.shape))
+            for (mask, answer), cells in recorded
+        ]
 
     def add(self, measurement: Measurement) -> Convergence:
         """Add a measurement with the strength that it shows the model to have, and refit."""

@@ -197,18 +197,29 @@ static int64_t join_all(
     return cells;
 }
 
-/* Adds the weight of each record to its cell of each marginal, one record after the other. */
+/* Adds the weight of each record to its cell of each marginal, one record after the other. Two
+ * marginals take turns: if many records in a row are in one cell, each waits for the one before. */
 void jam_add_weights(
     const void *const *columns, const int64_t *widths, const int64_t *sizes, const int64_t *starts,
     int64_t marginals, int64_t rows, const double *weights, double *cells
 ) {
     const joined of = {columns, widths, sizes, starts, marginals, rows};
-    uint32_t joint[SLICE];
-    for (int64_t m = 0, length = 0; m < marginals; m++, cells += length)
+    uint32_t joint[2][SLICE];
+    int64_t length = 0;
+    for (int64_t m = 0; m < marginals; m += 2, cells += length)
         for (int64_t from = 0; from < rows; from += SLICE) {
             const int64_t left = rows - from, n = left < SLICE ? left : SLICE;
-            length = join_all(&of, m, from, n, joint);
-            for (int64_t i = 0; i < n; i++) cells[joint[i]] += weights[from + i];
+            const double *weight = weights + from;
+            double *other = cells + (length = join_all(&of, m, from, n, joint[0]));
+            if (m + 1 == marginals) {
+                for (int64_t i = 0; i < n; i++) cells[joint[0][i]] += weight[i];
+                continue;
+            }
+            length += join_all(&of, m + 1, from, n, joint[1]);
+            for (int64_t i = 0; i < n; i++) {
+                cells[joint[0][i]] += weight[i];
+                other[joint[1][i]] += weight[i];
+            }
         }
 }
 

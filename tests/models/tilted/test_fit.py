@@ -11,6 +11,7 @@ import scipy
 
 from jam_dagster.mechanisms import Measurement
 from jam_dagster.mechanisms.loops.single_attributes import ExpectedAttributes
+from jam_dagster.models.graphical.junction_tree import mask_of
 from jam_dagster.models.tilted.fit import TiltFit, closest_marginal, strength_of
 from jam_dagster.models.tilted.model import TiltedModel
 from jam_dagster.models.tilted.prior import PublicPrior
@@ -143,6 +144,19 @@ def test_potentials_of_empty_cells_do_not_run_away():
 def possible() -> EncodedTable:
     table = public(BARRED)
     return table.take((table.column("a") != 0) | (table.column("c") != 1))
+
+
+@pytest.mark.parametrize("cells", [1, 8, 2**15])
+def test_answers_are_those_of_the_model_however_many_are_mixed_at_a_time(cells, monkeypatch):
+    monkeypatch.setattr("jam_dagster.models.tilted.fit.TOGETHER", cells)
+    fit = TiltFit(PublicPrior.of(DOMAIN, public(DOMAIN)), N, iterations=20)
+    fit.add(measured(("a", "b"), 0))
+    cliques = Workload.all_k_way(DOMAIN, 2).downward_closure()
+    masks = [mask_of(DOMAIN.positions[name] for name in clique) for clique in cliques]
+    answers = dict(fit.marginals(masks))
+    assert answers.keys() == set(masks)
+    for mask, clique in zip(masks, cliques, strict=True):
+        np.testing.assert_allclose(N * answers[mask], fit.model.marginal(clique), rtol=1e-12)
 
 
 def test_fits_repeat_and_a_stored_model_is_the_released_one(tmp_path):
