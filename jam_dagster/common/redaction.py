@@ -8,13 +8,13 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import tempfile
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import ContextDecorator, contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
-from tempfile import gettempdir
 from types import TracebackType
 from typing import Literal
 
@@ -174,7 +174,9 @@ def _is_own(error: Exception, trace: TracebackType | None) -> bool:
 def _remedy(error: Exception) -> str:
     if not isinstance(error, OSError) or error.errno not in _OF_THE_DISK:
         return ""
-    said, folder = f" The system says: {os.strerror(error.errno)}.", gettempdir()
-    if error.errno in WITHOUT_ROOM and Path(str(error.filename)).is_relative_to(folder):
+    # To ask for the folder may write a file, whose own error would be chained to the withheld one.
+    said, folder = f" The system says: {os.strerror(error.errno)}.", tempfile.tempdir
+    full = folder is not None and error.errno in WITHOUT_ROOM
+    if full and Path(str(error.filename)).is_relative_to(str(folder)):
         return f"{said} Free some room in {folder}, or set TMPDIR, and run again."
     return f"{said} Check the space on the disk and the permissions, and run again."

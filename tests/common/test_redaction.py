@@ -19,6 +19,7 @@ from jam_dagster.errors import (
 from jam_dagster.privacy import UnledgeredAccount
 from jam_dagster.privacy.accounting import check_rho
 from jam_dagster.privacy.ledger.release_id import check_name
+from tests.full_disk import files_of_at_most
 
 SENTINEL = "sentinel-7f3a"
 
@@ -144,6 +145,14 @@ def test_a_temporary_folder_without_room_is_named(number):
         raise OSError(number, SENTINEL, place)
     remedy = f"Free some room in {tempfile.gettempdir()}, or set TMPDIR, and run again."
     assert (remedy in str(caught.value)) is (number != errno.EIO)
+    assert SENTINEL not in shown(caught.value)
+
+
+def test_nothing_more_is_known_of_a_fault_if_no_temporary_folder_has_room(monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    with files_of_at_most(0), pytest.raises(PrivateStepError) as caught, redacted("a step"):
+        raise OSError(errno.ENOSPC, SENTINEL, f"/store/{SENTINEL}")
+    assert "Check the space on the disk" in str(caught.value)
     assert SENTINEL not in shown(caught.value)
 
 
