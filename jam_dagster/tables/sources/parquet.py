@@ -356,6 +356,7 @@ def _types(dataset: pq.ParquetDataset) -> dict[str, pa.DataType]:
     """
     types: dict[str, dict[pa.DataType, None]] = {}
     for fragment in dataset.fragments:
+        check_unique("a file of the folder", fragment.physical_schema.names, "rename one")
         for one in fragment.physical_schema:
             types.setdefault(one.name, {})[one.type] = None
     found = {name: _shared(list(kinds)) for name, kinds in types.items()}

@@ -408,6 +408,13 @@ def test_files_of_several_types_are_refused_before_a_value_is_read(tmp_path):
     assert "73194" not in str(caught.value)
 
 
+def test_a_later_file_with_two_columns_of_a_name_is_refused_before_a_value_is_read(tmp_path):
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "0.parquet")
+    pq.write_table(pa.table([[1], [2]], names=["a", "a"]), tmp_path / "1.parquet")
+    with pytest.raises(SourceError, match="a file of the folder has two columns of the same name"):
+        next(ParquetSource(str(tmp_path)).batches(["a"]))
+
+
 def test_a_folder_without_a_file_is_refused_before_a_release_begins(tmp_path, monkeypatch):
     monkeypatch.setenv("JAM_TABLES", str(tmp_path))
     source, said = ParquetSource("${JAM_TABLES}"), r"\$\{JAM_TABLES\}: there is no such file"
