@@ -305,19 +305,27 @@ def forecasts(frame: pd.DataFrame) -> pd.DataFrame:
 def law(frame: pd.DataFrame) -> pd.DataFrame:
     """Return releases with the `law_seconds` of a core that a law by rows and columns gives them.
 
-    It has three parts, fitted to those of the releases that are `fitted` with equal weights for
-    equal ratios: what each release takes, what each cell of the table takes, and what the cube of
-    the columns takes, of which there are that many rounds, each over so many pairs.
+    It has three parts: for all releases, for each cell of the table, and for the cube of the
+    columns, with which rounds grow, and pairs as their square. It is fitted, with equal weights for
+    equal ratios, to the releases of sizes without a forecast; the others are not `fitted`.
     """
     import numpy as np
+    import pandas as pd
     from scipy.optimize import nnls
 
-    frame = frame.assign(cells=frame["rows"] * frame["columns"])
+    size, done = ["rows", "columns", "degree"], frame[frame["status"] == "done"]
+    tried = pd.MultiIndex.from_frame(done.loc[done["part"] == "forecast", size])
+    frame = done[done["part"] == "release"]
+    frame = frame.assign(
+        cells=frame["rows"] * frame["columns"],
+        fitted=~pd.MultiIndex.from_frame(frame[size]).isin(tried),
+    )
     parts = np.stack([np.ones(len(frame)), frame["cells"] / 1e6, frame["columns"] ** 3 / 1e3], 1)
     each = parts / frame["cpu_seconds"].to_numpy()[:, None]
     fitted = frame["fitted"].to_numpy()
     weights, _ = nnls(each[fitted], np.ones(int(fitted.sum())))
-    return frame.assign(law_seconds=parts @ weights, law=str(tuple(weights)))
+    names = ("of_each", "of_a_million_cells", "of_a_thousand_cubes")
+    return frame.assign(law_seconds=parts @ weights, **dict(zip(names, weights, strict=True)))
 
 
 HEADING = (

@@ -37,7 +37,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from benchmarks import error_study, intervals, previous_release, relations, tilt_ratio
+from benchmarks import census, error_study, intervals, previous_release, relations, tilt_ratio
 from jam_dagster.trials.measures import main_runs, ratios, searched
 from jam_dagster.trials.tables import Table
 
@@ -94,6 +94,8 @@ FRAMES: Mapping[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
     "series": previous_release.summarize,
     "held": intervals.summarize,
     "of_all": relations.of_all,
+    "forecasts": census.forecasts,
+    "law": census.law,
 }
 """Errors as a release has them, two settings side by side, errors over others; means of studies."""
 

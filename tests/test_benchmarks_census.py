@@ -101,11 +101,15 @@ def test_a_forecast_is_compared_with_the_release_of_its_size() -> None:
 
 def test_a_law_is_found_by_the_sizes_that_it_is_fitted_to_and_given_for_others() -> None:
     sizes = [(2, 20), (20, 30), (5, 80), (132, 80), (55, 60)]
-    frame = pd.DataFrame(sizes, columns=["rows", "columns"]).assign(fitted=True)
+    frame = pd.DataFrame(sizes, columns=["rows", "columns"])
     frame["rows"] *= 1_000_000
     cells = frame["rows"] * frame["columns"] / 1e6
     frame["cpu_seconds"] = 10.0 + 0.25 * cells + 0.5 * frame["columns"] ** 3 / 1e3
-    wanted = frame["cpu_seconds"].copy()
-    # A release that it is not fitted to cannot move it.
-    frame.loc[4, ["fitted", "cpu_seconds"]] = [False, 1e9]
-    assert census.law(frame)["law_seconds"].to_numpy() == pytest.approx(wanted.to_numpy())
+    wanted = frame["cpu_seconds"].to_numpy(copy=True)
+    # A release with a forecast cannot move it.
+    frame.loc[4, "cpu_seconds"] = 1e9
+    frame = frame.assign(part="release", status="done", degree=2)
+    frame = pd.concat([frame, frame[4:].assign(part="forecast")])
+    found = census.law(frame)
+    assert found["law_seconds"].to_numpy() == pytest.approx(wanted)
+    assert found["fitted"].to_list() == [True] * 4 + [False]
