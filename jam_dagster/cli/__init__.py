@@ -26,8 +26,8 @@ def main() -> None:
         return
     # The processes of a benchmark must not import what is in the working directory.
     os.environ["PYTHONSAFEPATH"] = "1"
-    # Imports make many objects and no garbage, which would be looked for again and again, and once
-    # more at the end, where all goes with the process.
+    # Imports make many objects and no garbage, and a release little of it. It would be looked for
+    # again and again, and once more at the end, where all goes with the process.
     gc.set_threshold(10_000)
     try:
         from jam_dagster.cli.commands import app

@@ -268,7 +268,8 @@ class ReleaseFiles:
         """Raise in place of an error if a file below the root, which may leave, found no room."""
         if self.private or not isinstance(error, OSError) or error.errno not in WITHOUT_ROOM:
             return
-        if Path(str(error.filename)).is_relative_to(str(self.root)):
+        # Not every function says which file it was.
+        if error.filename is not None and Path(str(error.filename)).is_relative_to(str(self.root)):
             # The original, with the path in it, is not chained.
             raise FullDiskError(
                 f"There is no room in {self.place} ({os.strerror(error.errno)}): free some, and run"

@@ -107,4 +107,6 @@ def _bundle() -> str:
         with suppress(OSError):
             kept.parent.mkdir(parents=True, exist_ok=True)
             write_whole(kept, header + content)
+            # Others may use the installation, whatever this process closes to them.
+            kept.chmod(0o644)
     return made

@@ -9,6 +9,7 @@ import itertools
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
@@ -170,7 +171,9 @@ def simulate(
     asked, rehearsal = asked_rows(ready.known, rows), None
     if ready.known.records > MOST_REHEARSED and mechanism.samples:
         on_stage("the steps after the mechanism")
-        rehearsal = Rehearsal.of(request.spec, results[0], ready.public, ready.known.records)
+        # Without room for its rows, the plan says that these steps were not measured.
+        with suppress(OSError):
+            rehearsal = Rehearsal.of(request.spec, results[0], ready.public, ready.known.records)
     # One of a project's own has no rank.
     ranks = [*MECHANISMS, mechanism.name]
     return Plan(
@@ -421,11 +424,11 @@ def _tried_table(request: PlanRequest, notes: list[str]) -> tuple[pd.DataFrame, 
     domain, column = request.spec.domain.declared, request.spec.person_column
     several = request.spec.public_tables
     for name, one in several.items():
-        started = time.monotonic()
+        started = time.process_time()
         check_headers(one, column)
         frame = one.read(private=False)
         check_no_people(frame.columns, column, name)
-        seconds = time.monotonic() - started
+        seconds = time.process_time() - started
         if not len(frame):
             raise InputError("The public table has no rows: give a table that has.")
         if not name or domain is None or not lacking(frame, domain):
@@ -556,7 +559,7 @@ def _cost(ready: Prepared, rows: Sequence[Row], tried: int, rehearsal: Rehearsal
         measured_seconds={"read": ready.read, "encode": ready.encoded, **measured},
         expected_seconds=expected,
         # Later trials find what earlier ones left on the heap.
-        measured_peak_mb=rows[0]["peak_memory_mb"],
+        measured_peak_mb=max(rows[0]["peak_memory_mb"], rehearsal.peak_mb if rehearsal else 0.0),
         private_table_mb=records * code_bytes / 2**20,
         counts_mb=counts_bytes(public.domain, closure, records) / 2**20,
         table_mb=0.0 if rehearsal is None else rehearsal.table_mb,

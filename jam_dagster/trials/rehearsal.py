@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from jam_dagster.certificates.table import table_csv
+from jam_dagster.common.operating_system import peak_memory_mb
 from jam_dagster.evaluation import workload_error
 from jam_dagster.mechanisms.loops.rows import CHUNK_ROWS, MOST_AT_ONCE
 from jam_dagster.release.documents import MadeRelease, made_rows
@@ -38,7 +40,8 @@ class Rehearsal:
 
     A release of so many `records` makes its rows `in_chunks`, or all at once, and may be
     `evaluated`. `taken` has the seconds of each stage for each of the tried numbers of rows, and
-    `table_bytes` what the last of these tables holds in memory, if it is made at once.
+    `table_bytes` what the last of these tables holds in memory, if it is made at once. `peak_mb` is
+    the process's peak, if it grew; else 0.
     """
 
     records: int
@@ -46,6 +49,7 @@ class Rehearsal:
     evaluated: bool
     taken: dict[str, list[float]] = field(default_factory=dict)
     table_bytes: int = 0
+    peak_mb: float = 0.0
 
     @classmethod
     def of(
@@ -56,9 +60,12 @@ class Rehearsal:
         They are not searched.
         """
         in_chunks = records > MOST_AT_ONCE and result.model.domain.children is None
+        before = peak_memory_mb()
         made = cls(records, in_chunks, spec.evaluation_mode != "off")
         for rows in _ROWS:
             made._take(spec, result, public, rows)
+        after = peak_memory_mb()
+        made.peak_mb = after if after > before else 0.0
         return made
 
     def _take(
@@ -95,6 +102,8 @@ class Rehearsal:
 
     @contextmanager
     def _stage(self, name: str) -> Iterator[None]:
+        # The stages before may leave garbage, which is no cost of this one.
+        gc.collect()
         started = time.process_time()
         yield
         self.taken.setdefault(name, []).append(time.process_time() - started)
@@ -118,5 +127,5 @@ class Rehearsal:
 
     @property
     def table_mb(self) -> float:
-        """MB of the table of all records, where it is made at once."""
-        return self.table_bytes / _ROWS[-1] * self.records / 2**20
+        """MB that all rows hold beyond those of the largest try, where they are made at once."""
+        return self.table_bytes / _ROWS[-1] * (self.records - _ROWS[-1]) / 2**20

@@ -72,7 +72,7 @@ class Cost:
     which made `rehearsed` rows (0: none), and read them if the release makes its own `in_chunks`.
     `measured_peak_mb` is the process's, with all that it loaded. In addition, `private_table_mb`
     has the private table's codes, which large Parquet files are read without holding, `counts_mb`
-    the counts that large tables keep, and `table_mb` the synthetic table, if it is made at once.
+    the counts that large tables keep, and `table_mb` further rows that are made at once.
     """
 
     measured_seconds: dict[str, float]
