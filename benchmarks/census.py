@@ -311,7 +311,6 @@ def law(frame: pd.DataFrame) -> pd.DataFrame:
     """
     import numpy as np
     import pandas as pd
-    from scipy.optimize import nnls
 
     size, done = ["rows", "columns", "degree"], frame[frame["status"] == "done"]
     tried = pd.MultiIndex.from_frame(done.loc[done["part"] == "forecast", size])
@@ -323,7 +322,7 @@ def law(frame: pd.DataFrame) -> pd.DataFrame:
     parts = np.stack([np.ones(len(frame)), frame["cells"] / 1e6, frame["columns"] ** 3 / 1e3], 1)
     each = parts / frame["cpu_seconds"].to_numpy()[:, None]
     fitted = frame["fitted"].to_numpy()
-    weights, _ = nnls(each[fitted], np.ones(int(fitted.sum())))
+    weights, *_ = np.linalg.lstsq(each[fitted], np.ones(int(fitted.sum())))
     names = ("of_each", "of_a_million_cells", "of_a_thousand_cubes")
     return frame.assign(law_seconds=parts @ weights, **dict(zip(names, weights, strict=True)))
 
