@@ -369,7 +369,7 @@ def _types(dataset: pq.ParquetDataset) -> dict[str, pa.DataType]:
 
 
 def _shared(types: list[pa.DataType]) -> pa.DataType | None:
-    """Return the type that holds the values of all; None if there is none."""
+    """Return the type that holds the values of all types, or None."""
     import pyarrow as pa
 
     schemas = [pa.schema([("", one)]) for one in types]
