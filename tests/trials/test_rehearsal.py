@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from jam_dagster.evaluation import workload_error
+from jam_dagster.evaluation.expectations import validation
 from jam_dagster.trials import planner, rehearsal, trial
 from jam_dagster.trials.plan_request import PlanRequest
 from jam_dagster.trials.plan_words import simulated_in_words
@@ -49,6 +52,27 @@ def test_rows_and_those_of_the_prior_are_searched_where_they_are_made_at_once() 
 
 def test_a_shorter_try_that_took_longer_costs_nothing_a_row() -> None:
     assert Rehearsal(10**9, True, True, {"sample": [2.0, 4.0, 3.0]}).expected(0.0)["sample"] == 2.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("records", "times"), [(50_000_000, 1), (90_000, len(ROWS))])
+def test_what_takes_as_long_for_more_rows_in_chunks_is_tried_once(
+    records: int, times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called = []
+
+    def named(function: Callable[..., object]) -> Callable[..., object]:
+        def call(*given: object, **more: object) -> object:
+            called.append(function.__name__)
+            return function(*given, **more)
+
+        return call
+
+    # Trials import the function of the same name from elsewhere.
+    monkeypatch.setattr(rehearsal, "workload_error", named(workload_error))
+    monkeypatch.setattr(validation, "validate", named(validation.validate))
+    planned(records)
+    assert called == ["workload_error", "validate"] * times
 
 
 @pytest.mark.slow
