@@ -19,7 +19,8 @@ limit, so that these pages must share the room. The file gets a row as soon as a
     cpu_seconds    of all its processes, in user and in system mode
     wall_seconds   from its start to its end
     peak_bytes     the largest sum that was seen
-    read_bytes     what its processes read by system calls, of files, from the cache or not
+    read_bytes     what its processes read by system calls: files, from the cache or not, and what
+                   others of them made
     stages         a release's seconds by stage, as JSON; or those that a forecast expects, of a
                    core, with the megabytes that it expects
 
@@ -225,7 +226,7 @@ def _kilobytes(path: Path, *names: str) -> int:
 
 
 def _read_bytes(process: int) -> int:
-    """Return what a process and those that it waited for read."""
+    """Return what a process and those that it waited for read, of files and pipes."""
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{process}/io").read_text().splitlines():
             if line.startswith("rchar:"):

@@ -50,7 +50,7 @@ from jam_dagster.tables.sources.public_apart import check_headers, check_no_peop
 from jam_dagster.trials.durations import QUICK, Durations
 from jam_dagster.trials.planned_run import PlannedRun
 from jam_dagster.trials.pool import Pool
-from jam_dagster.trials.rehearsal import MOST_REHEARSED, Rehearsal
+from jam_dagster.trials.rehearsal import MOST_UNREHEARSED, Rehearsal
 from jam_dagster.trials.release_plan import (
     Cost,
     CostlyColumn,
@@ -169,7 +169,7 @@ def simulate(
             public_errors[seed] = error_of(run_trial(public, halves(seed)))
         on_trial(outcome)
     asked, rehearsal = asked_rows(ready.known, rows), None
-    if ready.known.records > MOST_REHEARSED and mechanism.samples:
+    if ready.known.records > MOST_UNREHEARSED and mechanism.samples:
         on_stage("the steps after the mechanism")
         # Without room for its rows, the plan says that these steps were not measured.
         with suppress(OSError):
@@ -566,7 +566,7 @@ def _cost(ready: Prepared, rows: Sequence[Row], tried: int, rehearsal: Rehearsal
         counted=counted,
         records=records,
         public_records=public.records,
-        rehearsed=0 if rehearsal is None else MOST_REHEARSED,
+        rehearsed=0 if rehearsal is None else rehearsal.rows,
         in_chunks=rehearsal is not None and rehearsal.in_chunks,
     )
 

@@ -29,15 +29,17 @@ if TYPE_CHECKING:
     from jam_dagster.release.spec import ReleaseSpec
     from jam_dagster.tables import EncodedTable
 
-MOST_REHEARSED = CHUNK_ROWS
-"""Rows that are made at most. The last steps of a release of no more take seconds."""
+MOST_UNREHEARSED = CHUNK_ROWS
+"""The most records of a release that is not rehearsed. Its last steps take seconds."""
 
-_ROWS = (MOST_REHEARSED // 8, MOST_REHEARSED // 4, MOST_REHEARSED)
+_AT_ONCE = (CHUNK_ROWS // 8, CHUNK_ROWS // 4, CHUNK_ROWS)
+_IN_CHUNKS = (CHUNK_ROWS // 8, CHUNK_ROWS, 2 * CHUNK_ROWS)
 """Rows of each try: the first loads libraries, and the others differ by the rows alone.
 
-Great Expectations takes seconds for a table of whatever size. If rows are made in chunks, it checks
-those of the first try, and the others' are counted for it: so its own seconds, which vary by more
-than a chunk takes, are in no difference.
+If rows are made in chunks, the last two differ by a chunk that is not the first, in which checks
+look for a row of each value. Great Expectations takes seconds for a table of whatever size, which
+vary by more than a chunk takes: it checks the rows of the first try, and those of the others are
+counted for it.
 """
 
 
@@ -69,11 +71,20 @@ class Rehearsal:
         in_chunks = records > MOST_AT_ONCE and result.model.domain.children is None
         before = peak_memory_mb()
         made = cls(records, in_chunks, spec.evaluation_mode != "off")
-        for rows in _ROWS:
+        for rows in made._tries:
             made._take(spec, result, public, rows)
         after = peak_memory_mb()
         made.peak_mb = after if after > before else 0.0
         return made
+
+    @property
+    def _tries(self) -> tuple[int, int, int]:
+        return _IN_CHUNKS if self.in_chunks else _AT_ONCE
+
+    @property
+    def rows(self) -> int:
+        """The most rows that were made at a time."""
+        return self._tries[-1]
 
     def _take(
         self, spec: ReleaseSpec, result: MechanismResult, public: EncodedTable, rows: int
@@ -134,10 +145,11 @@ class Rehearsal:
 
     def _expected(self, taken: Sequence[float]) -> float:
         first, less, more = taken
-        each = max(0.0, more - less) / (_ROWS[2] - _ROWS[1])
-        return first + each * (self.records - _ROWS[0])
+        of_first, of_less, of_more = self._tries
+        each = max(0.0, more - less) / (of_more - of_less)
+        return first + each * (self.records - of_first)
 
     @property
     def table_mb(self) -> float:
         """MB that all rows hold beyond those of the largest try, where they are made at once."""
-        return self.table_bytes / _ROWS[-1] * (self.records - _ROWS[-1]) / 2**20
+        return self.table_bytes / self.rows * (self.records - self.rows) / 2**20

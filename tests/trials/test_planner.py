@@ -255,7 +255,7 @@ def test_counting_more_records_is_expected_to_take_longer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(planner, "MOST_COUNTED", 100_000)
-    monkeypatch.setattr(planner, "MOST_REHEARSED", 10**9)
+    monkeypatch.setattr(planner, "MOST_UNREHEARSED", 10**9)
     made = planned(request(epsilons=(1.0,), seeds=1, records=100_000_000))
     cost = made.cost
     assert (cost.counted, cost.records) == (100_000, 100_000_000)

@@ -23,8 +23,9 @@ ROWS = (500, 1000, 4000)
 
 @pytest.fixture(autouse=True)
 def _few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rehearsal, "_ROWS", ROWS)
-    monkeypatch.setattr(planner, "MOST_REHEARSED", ROWS[-1])
+    monkeypatch.setattr(rehearsal, "_AT_ONCE", ROWS)
+    monkeypatch.setattr(rehearsal, "_IN_CHUNKS", ROWS)
+    monkeypatch.setattr(planner, "MOST_UNREHEARSED", ROWS[-1])
     monkeypatch.setattr(trial, "MOST_SAMPLED", 1000)
 
 
