@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -15,6 +15,7 @@ import numpy.typing as npt
 from jam_dagster.common.deferred import pd
 from jam_dagster.errors import DomainError
 from jam_dagster.evaluation.domain_fit import ColumnFit, column_fits
+from jam_dagster.evaluation.expectations.keys_seen import KeysSeen
 from jam_dagster.evaluation.released_marginals import (
     Agreement,
     one_way_agreement,
@@ -42,11 +43,17 @@ FALSE_ALARM_LEVEL = 0.001
 
 @dataclass
 class Counted:
-    """The counts of a table in chunks: its rows, and each attribute's cells and missing values."""
+    """The counts of a table in chunks: its rows, and each attribute's cells and missing values.
+
+    `keys` has those of the rows so far for each rule `unique`. `broken` says which of the relevant
+    rows break each rule, by the rule's place: other rows decide it, too.
+    """
 
     rows: int = 0
     cells: dict[str, npt.NDArray[np.int64]] = field(default_factory=dict)
     nulls: Counter[str] = field(default_factory=Counter)
+    keys: defaultdict[Unique, KeysSeen] = field(default_factory=lambda: defaultdict(KeysSeen))
+    broken: pd.DataFrame = field(default_factory=lambda: pd.DataFrame())
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +61,8 @@ class CheckedTable:
     """A synthetic table, and the released facts that it is compared with.
 
     For a table that comes in chunks, `synthetic` has the relevant rows: those that are at fault,
-    and one of each cell of each attribute. `counted` has what the whole table counts.
+    and one of each cell of each attribute. `counted` has what the whole table counts. A chunk comes
+    after `before` other rows.
     """
 
     synthetic: pd.DataFrame
@@ -66,6 +74,7 @@ class CheckedTable:
     counted: Counted | None = None
     children: pd.DataFrame | None = None
     fitted: Mapping[str, ColumnFit] | None = None
+    before: int = 0
 
     @classmethod
     def of(
@@ -82,17 +91,25 @@ class CheckedTable:
         if not isinstance(table, TableFile):
             return cls(table, *facts)
         counted = Counted()
-        telling = [cls(chunk, *facts)._telling(counted) for chunk in table.chunks()]
+        each = (cls(one, *facts, before=counted.rows)._telling(counted) for one in table.chunks())
+        telling, broken = zip(*each, strict=True)
+        # A rule that cannot be checked in some chunk cannot be checked.
+        counted.broken = pd.concat(broken, join="inner")
         return cls(pd.concat(telling), *facts, counted)
 
-    def _telling(self, counted: Counted) -> pd.DataFrame:
-        """Return the relevant rows of a chunk, and count it."""
-        before_chunk = counted.rows
+    def _telling(self, counted: Counted) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Return the relevant rows of a chunk, and which rules they break, and count it."""
         counted.rows += len(self.synthetic)
         telling = np.zeros(len(self.synthetic), dtype=bool)
-        for rule in (*self.domain.forbidden, *self.domain.rules):
-            if (broken := self.broken(rule)) is not None:
-                telling |= broken
+        broken = {}
+        for place, rule in enumerate(self.rules):
+            if isinstance(rule, Unique) and set(rule.attributes) <= self.once:
+                found = counted.keys[rule].repeated(self.synthetic[list(rule.attributes)])
+            else:
+                found = self.broken(rule)
+            if found is not None:
+                telling |= found
+                broken[place] = found
         for attribute in self.domain.attributes:
             name = attribute.name
             if name not in self.once:
@@ -106,8 +123,14 @@ class CheckedTable:
             before += counts
             counted.nulls[name] += int(self.synthetic[name].isna().sum())
             telling |= codes < 0
-        found = self.synthetic[telling]
-        return found.set_axis(np.flatnonzero(telling) + before_chunk)
+        rows = np.flatnonzero(telling) + self.before
+        faults = {place: found[telling] for place, found in broken.items()}
+        return self.synthetic[telling].set_axis(rows), pd.DataFrame(faults, index=rows)
+
+    @cached_property
+    def rules(self) -> tuple[ImpossibleCombination | Constraint | Unique | PlannedColumn, ...]:
+        """The rules of the domain: those that forbid rows, and those that decoded rows keep."""
+        return (*self.domain.forbidden, *self.domain.rules)
 
     @property
     def keys(self) -> tuple[Link, pd.Series[Any], pd.Series[Any]]:
@@ -235,10 +258,12 @@ class CheckedTable:
         """
         if isinstance(rule, Total):
             return self._broken_total(rule)
+        if self.counted is not None:
+            return self.counted.broken.get(self.rules.index(rule))
         if isinstance(rule, PlannedColumn):
             if {rule.name, *rule.sources} <= self.once:
                 with suppress(DomainError):
-                    return broken_rows(rule, self.synthetic, self.domain.formats)
+                    return broken_rows(rule, self.synthetic, self.domain.formats, self.before)
             return None
         if not set(rule.attributes) <= self.once:
             return None

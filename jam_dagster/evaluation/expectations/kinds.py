@@ -156,7 +156,8 @@ class _OfRows(Expectation):
         if counted is None or "element_count" not in result:
             return
         rows, unexpected = counted.rows, result["unexpected_count"]
-        missing = counted.nulls[str(self.spec.subject)]
+        column = self.spec.subject
+        missing = counted.nulls[column] if isinstance(column, str) else 0
         result["element_count"] = rows
         if "missing_count" in result:
             result["missing_count"] = missing

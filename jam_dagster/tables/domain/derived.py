@@ -286,17 +286,17 @@ def holds(expression: Value, name: str, sample: pd.DataFrame, table: pd.DataFram
 
 
 def broken_rows(
-    one: PlannedColumn, table: pd.DataFrame, formats: Formats = _NONE
+    one: PlannedColumn, table: pd.DataFrame, formats: Formats = _NONE, before: int = 0
 ) -> npt.NDArray[np.bool_]:
     """Return the rows in which a derived column is not what the other cells make of it.
 
-    Nor may its number be below the least one.
+    Nor may its number be below the least one. The rows come after `before` others.
     """
 
     def read(name: str) -> Cells:
         return formatted_cells(name, table[name], formats)
 
-    rows = Rows(0, len(table), read, _rng())
+    rows = Rows(before, len(table), read, _rng())
     if isinstance(one.tree, Lookup):
         return one.tree.broken(rows, read_cells(one.name, table[one.name]), one.dtype)
     # Given its dtype first, which may round it.

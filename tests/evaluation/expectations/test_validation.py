@@ -43,6 +43,7 @@ from jam_dagster.tables.codes.repair import repaired
 from jam_dagster.tables.domain.lookups import Lookup
 from jam_dagster.tables.domain.missing_where import MissingWhere
 from jam_dagster.tables.domain.text_dtype import text_dtype
+from jam_dagster.tables.domain.unique import Unique
 from jam_dagster.tables.sources.table_file import ChunkFormat, TableFile
 from tests.dtypes import EVERY_DTYPE, rows_of_every_dtype
 from tests.evaluation.conftest import (
@@ -230,6 +231,39 @@ def test_a_table_in_chunks_has_the_results_of_the_whole(
     assert len(CheckedTable.of(table, release.domain, *facts.values()).synthetic) < 50
     checks = [validate(one, release.domain, **facts) for one in (whole, table)]
     assert checks[0] == checks[1]
+
+
+def test_rules_that_other_rows_decide_are_counted_in_chunks_as_in_the_whole(
+    release: SmallRelease, tmp_path: Path
+) -> None:
+    # The name of the last column is the place of the first rule.
+    attributes = (*release.domain.attributes[:-1], replace(release.domain.attributes[-1], name="0"))
+    derived = (DerivedColumn("label", 'col("marital-status") + text(row(), 4)'),)
+    plain = replace(release.domain, attributes=attributes, derived=derived)
+    table = decode(EncodedTable(plain, release.synthetic.columns), np.random.default_rng(1))
+    table["income"] = np.floor(table["income"])
+    table.loc[[5, 1005, 2005], "label"] = "Single0001"
+    unique = Unique(("income", "age", "0"))
+    domain = replace(plain, repairs=(unique,))
+    repeated = unique.repeated(table)
+    within = sum(unique.repeated(table[at : at + 1000]).sum() for at in range(0, RECORDS, 1000))
+    assert repeated.sum() - within > 50 < within
+    assert table["0"].isna().any()
+
+    facts: dict[str, Any] = {
+        "records": RECORDS,
+        "transcript": release.transcript,
+        "model": release.model,
+        "public": EncodedTable(domain, release.public.columns),
+    }
+    chunked = in_chunks(table, tmp_path)
+    checks, of_chunks = (validate(one, domain, **facts) for one in (table, chunked))
+    results = {one.name: one for one in checks.results}
+    assert [results[f"rule_{one}"].unexpected for one in (1, 2)] == [repeated.sum(), 3]
+    assert of_chunks == checks
+    relevant = CheckedTable.of(chunked, domain, *facts.values()).synthetic
+    assert set(np.flatnonzero(repeated)) <= set(relevant.index)
+    assert len(relevant) < repeated.sum() + 50
 
 
 @pytest.mark.slow
