@@ -120,8 +120,13 @@ class Rehearsal:
     def _write(self, made: MadeRelease, spec: ReleaseSpec) -> None:
         if isinstance(made.table, TableFile):
             return
-        self.table_bytes = int(made.table.memory_usage(deep=True).sum())
-        table_csv(made.table, made.run.model.domain.roots, spec.dialect)
+        domain = made.run.model.domain
+        tables = [(made.table, domain.roots)]
+        if made.children is not None and domain.children is not None:
+            tables.append((made.children, domain.children.domain))
+        self.table_bytes = sum(int(one.memory_usage(deep=True).sum()) for one, _ in tables)
+        for one, own in tables:
+            table_csv(one, own, spec.dialect)
 
     @contextmanager
     def _stage(self, name: str) -> Iterator[None]:

@@ -5,17 +5,23 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 import pytest
 
+from jam_dagster.certificates.table import table_csv
 from jam_dagster.evaluation import workload_error
 from jam_dagster.evaluation.expectations import validation
+from jam_dagster.tables import FrameSource
 from jam_dagster.trials import planner, rehearsal, trial
 from jam_dagster.trials.plan_request import PlanRequest
 from jam_dagster.trials.plan_words import simulated_in_words
 from jam_dagster.trials.planner import prepare, simulate
 from jam_dagster.trials.rehearsal import Rehearsal
 from jam_dagster.trials.release_plan import Plan
+from tests.tables.sources.test_with_children import DOMAIN as PERSONS
+from tests.tables.sources.test_with_children import LINK, two_tables
 from tests.trials.test_planner import DOMAIN, PUBLIC, SETTINGS
 
 ROWS = (500, 1000, 4000)
@@ -96,6 +102,24 @@ def test_a_table_that_is_made_at_once_takes_its_memory() -> None:
     said = simulated_in_words(made)
     assert f"{cost.table_mb:,.0f} MB for more synthetic rows" in said["Memory"]
     assert "extrapolated from 4,000 rows. Report and certificate" in said["Time"]
+
+
+@pytest.mark.slow
+def test_both_of_two_tables_are_held_and_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[pd.DataFrame] = []
+
+    def kept(table: pd.DataFrame, *given: Any) -> bytes:
+        written.append(table)
+        return table_csv(table, *given)
+
+    monkeypatch.setattr(rehearsal, "table_csv", kept)
+    roots, children = (FrameSource(one, "public") for one in two_tables(2000))
+    entry = {"private": "private.csv", "public": children, "key": LINK.column, "max": LINK.maximum}
+    options = {"public": roots, "domain": PERSONS, "children": {LINK.table: entry}}
+    cost = planned(90_000, **options).cost
+    assert [list(one) for one in written] == 3 * [["id", "region"], ["id", "job", "sex"]]
+    held = sum(one.memory_usage(deep=True).sum() for one in written[-2:])
+    assert cost.table_mb == pytest.approx(held / ROWS[-1] * (90_000 - ROWS[-1]) / 2**20)
 
 
 def test_few_records_are_not_rehearsed(monkeypatch: pytest.MonkeyPatch) -> None:
