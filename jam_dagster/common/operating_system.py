@@ -10,6 +10,7 @@ import os
 import re
 import struct
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -18,6 +19,8 @@ from jam_dagster.errors import PlatformError
 
 _STATUS = Path("/proc/self/status")
 _MEMORY = Path("/proc/meminfo")
+_GROUPS = Path("/proc/self/cgroup")
+_CONTROL = Path("/sys/fs/cgroup")
 
 
 def check_locks() -> None:
@@ -127,7 +130,25 @@ def user_name() -> str:
 
 
 def all_memory() -> int:
-    """Return how many bytes of memory the machine has."""
+    """Return how many bytes of memory there are for this process, by machine and control group."""
+    return min([_machine_memory(), *(limit for limit, _ in _limits())])
+
+
+def free_memory() -> int:
+    """Return how many bytes this process may still take; on macOS, how many the machine has."""
+    left = [_available_memory()]
+    for limit, used in _limits():
+        with suppress(OSError, ValueError):
+            # Files that were read are kept as long as nothing else needs the memory.
+            stat = used.with_name("memory.stat")
+            kept = numbers(stat.read_text()) if stat.exists() else {}
+            # The first version has files of the groups below under a name of their own.
+            files = kept.get("total_inactive_file", kept.get("inactive_file", 0))
+            left.append(limit - int(used.read_text()) + files)
+    return max(0, min(left))
+
+
+def _machine_memory() -> int:
     if hasattr(os, "sysconf"):
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     # Dagster requires it on Windows, as this module does.
@@ -136,15 +157,40 @@ def all_memory() -> int:
     return int(psutil.virtual_memory().total)
 
 
-def available_memory() -> int:
-    """Return how many bytes the machine has left; on macOS, how many it has."""
+def _available_memory() -> int:
     if _MEMORY.exists():
         return numbers(_MEMORY.read_text())["MemAvailable"] * 2**10
     if hasattr(os, "sysconf"):
-        return all_memory()
+        return _machine_memory()
     import psutil
 
     return int(psutil.virtual_memory().available)
+
+
+def _limits() -> Iterator[tuple[int, Path]]:
+    """Yield each limit of this process's control groups and of those above, with its use's file.
+
+    A container may see the files of its own group alone, at the mount's root, whatever its path.
+    """
+    lines = ""
+    with suppress(OSError, ValueError):
+        lines = _GROUPS.read_text()
+    found = re.findall(r"^\d+:(.*?):/(.*)$", lines, re.MULTILINE)
+    paths = {name: path for names, path in found for name in names.split(",")}
+    # The second version's files, and the first's.
+    for mount, name, most, used in (
+        (_CONTROL, "", "memory.max", "memory.current"),
+        (_CONTROL / "memory", "memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
+    ):
+        own = mount / paths.get(name, "")
+        if ".." in own.parts or not os.path.isdir(own):
+            own = mount
+        for group in (own, *own.parents):
+            if not group.is_relative_to(mount):
+                break
+            # A group without a limit has a word in place of the number, or no file.
+            with suppress(OSError, ValueError):
+                yield int((group / most).read_text()), group / used
 
 
 def numbers(lines: str) -> dict[str, int]:

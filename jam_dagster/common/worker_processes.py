@@ -20,7 +20,7 @@ from typing import IO, Any, TypeVar
 
 import numpy as np
 
-from jam_dagster.common.operating_system import available_memory, numbers, widen_pipe
+from jam_dagster.common.operating_system import widen_pipe
 
 T = TypeVar("T")
 
@@ -31,13 +31,7 @@ ONE_THREAD = dict.fromkeys(
 
 _LENGTH = struct.Struct("<Q")
 _PIPE_BYTES = 2**20
-_CONTROL = Path("/sys/fs/cgroup")
-_QUOTA = _CONTROL / "cpu.max"
-# The second version's files, and the first's.
-_GROUPS = (
-    (_CONTROL / "memory.max", _CONTROL / "memory.current"),
-    (_CONTROL / "memory/memory.limit_in_bytes", _CONTROL / "memory/memory.usage_in_bytes"),
-)
+_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 
 
 def cores() -> int:
@@ -62,18 +56,6 @@ def free_cores() -> int:
         return 1
     idle = (os.cpu_count() or 1) - os.getloadavg()[0]
     return min(cores(), max(0, round(idle)) + 1)
-
-
-def free_memory() -> int:
-    """Return how many bytes this process may still take, by system and control group."""
-    limits = [available_memory()]
-    for most, used in _GROUPS:
-        with suppress(OSError, ValueError):
-            # Files that were read are kept as long as nothing else needs the memory.
-            stat = used.with_name("memory.stat")
-            kept = numbers(stat.read_text()).get("inactive_file", 0) if stat.exists() else 0
-            limits.append(int(most.read_text()) - int(used.read_text()) + kept)
-    return max(0, min(limits))
 
 
 def isolated(code: str) -> list[str]:

@@ -132,11 +132,11 @@ def test_of_windows_psutil_says_what_memory_there_is(monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "psutil", psutil)
     monkeypatch.setitem(sys.modules, "resource", None)
     monkeypatch.delattr(os, "sysconf")
-    for file in ("_STATUS", "_MEMORY"):
+    for file in ("_STATUS", "_MEMORY", "_GROUPS", "_CONTROL"):
         monkeypatch.setattr(operating_system, file, Path("/nowhere"))
     found = (
         operating_system.all_memory(),
-        operating_system.available_memory(),
+        operating_system.free_memory(),
         operating_system.peak_memory_mb(),
     )
     assert found == (2**33, 2**32, 3.0)
@@ -157,3 +157,79 @@ def test_macos_counts_its_peak_in_bytes_and_has_a_sync_of_its_own(
     assert operating_system.peak_memory_mb() == 5.0
     operating_system.sync_folder(tmp_path)
     assert asked == [51]
+
+
+@pytest.fixture
+def groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder in place of the mount of control groups; the file `own` names this process's."""
+    monkeypatch.setattr(operating_system, "_CONTROL", tmp_path / "mount")
+    monkeypatch.setattr(operating_system, "_GROUPS", tmp_path / "own")
+    return tmp_path
+
+
+def grouped(groups: Path, of_process: str, files: dict[str, str]) -> tuple[int, int]:
+    """Return the memory there is, and what is left, with some files below the mount."""
+    (groups / "own").write_text(of_process)
+    for name, text in files.items():
+        file = groups / "mount" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{text}\n")
+    return operating_system.all_memory(), operating_system.free_memory()
+
+
+def test_without_control_groups_memory_is_the_machine_s(groups: Path) -> None:
+    there, left = operating_system.all_memory(), operating_system.free_memory()
+    assert there == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    assert 2**20 < left <= there
+    unlimited = {"job/memory.max": "max", "job/memory.current": "1000"}
+    assert grouped(groups, "0::/job\n", unlimited)[0] == there
+    assert operating_system.free_memory() > 2**20
+
+
+V1, V2 = "2:cpu,memory:{}\n1:name=systemd:/other\n0::/other\n", "0::{}\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "root", "most", "used"),
+    [
+        (V1, "memory/", "memory.limit_in_bytes", "memory.usage_in_bytes"),
+        (V2, "", "memory.max", "memory.current"),
+    ],
+)
+def test_memory_is_limited_by_the_process_s_control_groups(
+    lines: str, root: str, most: str, used: str, groups: Path
+) -> None:
+    """Those are its own and all above it; a container may see its own at the root alone."""
+
+    def files(folder: str, limit: str, taken: str) -> dict[str, str]:
+        return {f"{root}{folder}{most}": limit, f"{root}{folder}{used}": taken}
+
+    own, above = lines.format("/slice/job"), lines.format("/slice")
+    assert grouped(groups, own, files("slice/job/", "9000", "4000")) == (9000, 5000)
+    assert grouped(groups, own, files("other/", "100", "0")) == (9000, 5000)
+    assert grouped(groups, above, {})[0] > 9000
+    assert grouped(groups, own, files("slice/", "10000", "8000")) == (9000, 2000)
+    assert grouped(groups, own, files("slice/", "8000", "8500")) == (8000, 0)
+    assert grouped(groups, own, files("", "3000", "1000")) == (3000, 0)
+    for path in ("/", "/docker/host", "/../slice/job", "/slice/job (deleted)"):
+        assert grouped(groups, lines.format(path), {}) == (3000, 2000)
+    (groups / "own").unlink()
+    assert grouped(groups, "", {}) == (3000, 2000)
+    # Without the file of what is used, the limit is there all the same.
+    (groups / "mount" / root / used).unlink()
+    assert operating_system.all_memory() == 3000
+    assert operating_system.free_memory() > 3000
+
+
+@pytest.mark.parametrize(
+    ("stat", "left"),
+    [
+        ("anon 300\ninactive_file 600", 2600),
+        ("inactive_file 600\ntotal_inactive_file 900", 2900),
+        ("anon 300", 2000),
+    ],
+)
+def test_memory_that_holds_files_read_is_free(stat: str, left: int, groups: Path) -> None:
+    """Files of the groups below count too, which the first version names apart."""
+    files = {"memory.max": "3000", "memory.current": "1000", "memory.stat": stat}
+    assert grouped(groups, "0::/\n", files) == (3000, left)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from jam_dagster.common import worker_processes
-from jam_dagster.common.worker_processes import cores, each_result, free_cores, free_memory
+from jam_dagster.common.worker_processes import cores, each_result, free_cores
 from tests.common.sent_functions import Made, Returns, Unsendable
 from tests.tiers import slow
 
@@ -97,33 +97,6 @@ def test_cores_that_others_use_are_left_to_them(monkeypatch: pytest.MonkeyPatch)
     for load, left in ((0.0, 8), (40.0, 8), (60.0, 5), (64.0, 1), (90.0, 1)):
         monkeypatch.setattr(os, "getloadavg", lambda load=load: (load, 0.0, 0.0))
         assert free_cores() == left
-
-
-def test_memory_is_limited_by_a_control_group(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert free_memory() > 0
-    most, used = tmp_path / "max", tmp_path / "current"
-    monkeypatch.setattr(worker_processes, "_GROUPS", [(most, used)])
-    used.write_text("1000\n")
-    most.write_text("max\n")
-    assert free_memory() > 2000
-    most.write_text("3000\n")
-    assert free_memory() == 2000
-
-
-def test_memory_that_holds_files_read_is_free(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, text in (
-        ("memory.max", "3000"),
-        ("memory.current", "1000"),
-        ("memory.stat", "anon 300\ninactive_file 600\n"),
-    ):
-        (tmp_path / name).write_text(text)
-    pair = tmp_path / "memory.max", tmp_path / "memory.current"
-    monkeypatch.setattr(worker_processes, "_GROUPS", [pair])
-    assert free_memory() == 2600
 
 
 @pytest.mark.parametrize(

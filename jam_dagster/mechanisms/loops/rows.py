@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jam_dagster.common.worker_processes import each_result, free_cores, free_memory
+from jam_dagster.common.operating_system import free_memory
+from jam_dagster.common.worker_processes import each_result, free_cores
 from jam_dagster.errors import InputError
 from jam_dagster.mechanisms.loops.transcript import (
     Transcript,

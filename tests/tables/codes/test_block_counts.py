@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from jam_dagster.common import operating_system
 from jam_dagster.errors import InputError
 from jam_dagster.tables import CategoricalAttribute, Domain, EncodedTable, Workload
 from jam_dagster.tables.codes import block_counts
@@ -135,8 +136,18 @@ def test_many_counts_wait_in_a_file_without_a_name(
         assert counted.contents() == count_blocks([table(500)], DOMAIN, ASKED).contents()
 
 
-def test_counts_are_kept_in_half_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    cells = sum(map(DOMAIN.size, ASKED))
+def test_counts_are_kept_in_half_of_a_control_group_s_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operating_system, "_CONTROL", tmp_path)
+    monkeypatch.setattr(block_counts, "MANY", 500)
+    monkeypatch.setattr(codes, "MANY", 500)
+    cells, rows = sum(map(DOMAIN.size, ASKED)), table(500)
+    wanted = rows.marginals(ASKED)
     for memory, kept in ((8 * cells, True), (8 * cells - 8, False)):
-        monkeypatch.setattr(block_counts, "all_memory", [memory].pop)
+        (tmp_path / "memory.max").write_text(f"{memory}\n")
         assert block_counts.can_be_kept(DOMAIN, ASKED) is kept
+        limited = table(500)
+        found = limited.marginals(ASKED)
+        assert all(np.array_equal(found[one], wanted[one]) for one in ASKED)
+        assert (limited._kept.held is not None) is kept
