@@ -43,8 +43,8 @@ class SourceError(InputError):
 class PrivateValuesError(InputError):
     """Values of a private table do not fit; the message is the same for every such fault.
 
-    `common.redaction.private_values` raises it, with neither cause nor context. Its
-    arguments, such as those of a copy of it, are not kept.
+    `common.redaction.private_values` raises it, or its caller anew, with neither cause nor
+    context. Its arguments, such as those of a copy of it, are not kept.
     """
 
     def __init__(self, *_: object) -> None:

@@ -42,6 +42,7 @@ from jam_dagster.tables.sources.source import Source, needed
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
+    from pyarrow import fs
 
     from jam_dagster.tables.codes.marginals import MarginalSource
     from jam_dagster.tables.codes.privacy_unit import PrivacyUnit
@@ -174,13 +175,13 @@ class ParquetSource(Source):
             if missing or field.name in columns
         ]
         found = some_batch(_batches(dataset, fields), pa.schema(fields))
-        try:
+        with suppress(PrivateValuesError):
             yield from each_batch(found, self.describe())
-        except PrivateValuesError:
-            if _is_as_opened(dataset):
-                raise
-            # No value decides it, and the original is not chained to it.
-            raise _changed(self, "it was read") from None
+            return
+        # No value decides which error this is, and it is not chained to the original.
+        if not reading(self.describe(), True, lambda: _is_as_opened(dataset)):
+            raise _changed(self, "it was read")
+        raise PrivateValuesError
 
     def _counted(
         self, domain: Domain, limit: Limit | None, cliques: Sequence[Clique]
@@ -380,15 +381,31 @@ def _shared(types: list[pa.DataType]) -> pa.DataType | None:
 
 
 def _is_as_opened(dataset: pq.ParquetDataset) -> bool:
-    """Return whether all files have the footers that they were opened with."""
-    import pyarrow.parquet as pq
+    """Return whether all files have the footers that they were opened with.
 
+    A failure of the store is raised, as it says nothing of the files.
+    """
     try:
         return all(
-            pq.read_metadata(one.path, filesystem=dataset.filesystem).equals(one.metadata)
-            for one in dataset.fragments
+            _has_footer(dataset.filesystem, one.path, one.metadata) for one in dataset.fragments
         )
-    except Exception:  # Stores raise exceptions of any type.
+    except FileNotFoundError:
+        return False
+
+
+def _has_footer(store: fs.FileSystem, path: str, expected: pq.FileMetaData) -> bool:
+    """Return whether a file, which need not be Parquet any more, ends with a footer."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with store.open_input_file(path) as file:
+        # A footer is followed by its length and a mark.
+        file.seek(max(0, file.size() - expected.serialized_size - 8))
+        found = BytesIO(file.read())
+    try:
+        return bool(pq.read_metadata(found).equals(expected))
+    except (OSError, pa.ArrowException):
+        # The bytes are in memory: Arrow raises OSError for some that are no footer.
         return False
 
 

@@ -11,6 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from pandas.api.types import is_object_dtype
@@ -326,8 +327,9 @@ def test_a_file_that_changes_is_noticed(tmp_path):
         lambda path: os.truncate(path, 0),
         lambda path: write(path, {"a": [SENTINEL] * 40, "b": [73194] * 40}),
         lambda path: path.write_bytes(bytes(path.stat().st_size)),
+        lambda path: path.write_bytes(path.read_bytes()[-8:].rjust(path.stat().st_size, b"\0")),
     ],
-    ids=["removed", "cut", "emptied", "written", "of zeros"],
+    ids=["removed", "cut", "emptied", "written", "of zeros", "of zeros, with the marks of Parquet"],
 )
 def test_a_file_of_a_folder_that_changes_while_it_is_read_is_said(tmp_path, hurt):
     for name in "012":
@@ -343,6 +345,54 @@ def test_a_file_of_a_folder_that_changes_while_it_is_read_is_said(tmp_path, hurt
     assert last.name not in str(caught.value)
     last.write_bytes(whole)
     assert sum(map(len, source.batches(AB.names))) == 180
+
+
+@pytest.fixture
+def stored(tmp_path):
+    """Two files in a store, the second of which has lost its rows."""
+    people(tmp_path / "t.parquet", rows=60)
+    whole, store = (tmp_path / "t.parquet").read_bytes(), fsspec.filesystem("memory")
+    footer = int.from_bytes(whole[-8:-4], "little") + 8
+    without_rows = whole[-footer:].rjust(len(whole), b"\0")
+    store.pipe({"/stored/0.parquet": whole, "/stored/1.parquet": without_rows})
+    yield ParquetSource("memory://stored")
+    store.rm("/stored", recursive=True)
+
+
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        (ConnectionError(SENTINEL), "builtins.ConnectionError; check the path or URL"),
+        (TimeoutError(110, SENTINEL), "TimeoutError; check the path or URL"),
+        (PermissionError(13, SENTINEL), "this user may not read it"),
+        (RuntimeError(SENTINEL), "RuntimeError; check the path or URL"),
+    ],
+    ids=["no connection", "no answer", "no login", "any"],
+)
+def test_a_store_that_fails_while_its_files_are_read_changes_none(stored, monkeypatch, fault, says):
+    def fails(*given, **options):
+        raise fault
+
+    batches = stored.batches(AB.names)
+    next(batches)
+    monkeypatch.setattr(MemoryFileSystem, "_open", fails)
+    with pytest.raises(SourceError, match="cannot read Parquet file memory://stored: ") as caught:
+        list(batches)
+    assert says in str(caught.value)
+    assert "changed" not in str(caught.value)
+    assert SENTINEL not in str(caught.value)
+    assert caught.value.__context__ is caught.value.__cause__ is None
+
+
+def test_rows_that_cannot_be_read_are_a_fault_of_values_unless_their_file_is_gone(stored):
+    with pytest.raises(PrivateValuesError) as caught:
+        list(stored.batches(AB.names))
+    assert caught.value.__context__ is caught.value.__cause__ is None
+    batches = stored.batches(AB.names)
+    next(batches)
+    fsspec.filesystem("memory").rm("/stored/1.parquet")
+    with pytest.raises(SourceError, match="changed while it was read: a file was"):
+        list(batches)
 
 
 @pytest.mark.parametrize("records", [9, 11])
