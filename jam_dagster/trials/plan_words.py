@@ -72,7 +72,7 @@ def simulated_in_words(made: Plan) -> dict[str, str]:
         lines["Simulated noise"] = f"sigma {low:,.1f} to {high:,.1f}, median {median:,.1f}"
     lines["Time"] = (
         f"about {clock(cost.seconds)} of a core of this machine: the mechanism was measured, "
-        f"{_steps(cost)}, not measured, add seconds"
+        f"{_steps(cost)}, not measured, {_unmeasured(made)}"
     )
     large = cost.private_table_mb * 2**20 > ENCODED_BYTES
     kept = {"counts": cost.counts_mb, "more synthetic rows": cost.table_mb}
@@ -108,6 +108,16 @@ def _steps(cost: Cost) -> str:
     return (
         f"{_counting(cost)}; reading and encoding were {public}, {steps} {extrapolated}. Report and"
         " certificate"
+    )
+
+
+def _unmeasured(made: Plan) -> str:
+    """Return what the steps that were not measured add."""
+    if not made.unwritten:
+        return "add seconds"
+    return (
+        "and an evaluation grow with the rows: none to measure them by could be written in TMPDIR;"
+        " set it to a folder with room, and plan again"
     )
 
 

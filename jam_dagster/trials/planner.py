@@ -9,7 +9,6 @@ import itertools
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
@@ -168,12 +167,14 @@ def simulate(
             public = PlannedRun.of(request.spec, seed, PUBLIC_TABLE)
             public_errors[seed] = error_of(run_trial(public, halves(seed)))
         on_trial(outcome)
-    asked, rehearsal = asked_rows(ready.known, rows), None
+    asked, rehearsal, unwritten = asked_rows(ready.known, rows), None, False
     if ready.known.records > MOST_UNREHEARSED and mechanism.samples:
         on_stage("the steps after the mechanism")
-        # Without room for its rows, the plan says that these steps were not measured.
-        with suppress(OSError):
+        try:
             rehearsal = Rehearsal.of(request.spec, results[0], ready.public, ready.known.records)
+        except OSError:
+            # Without room for its rows, the plan says that these steps were not measured.
+            unwritten = True
     # One of a project's own has no rank.
     ranks = [*MECHANISMS, mechanism.name]
     return Plan(
@@ -184,6 +185,7 @@ def simulate(
         prior_errors,
         request.seconds,
         tuple(_stage(run, mechanism.titled, seeded=True) for run in pool.late),
+        unwritten,
     )
 
 

@@ -202,6 +202,8 @@ class Plan:
         Seconds within which all trials but the first were to end.
     not_tried
         The trials that did not start, in words.
+    unwritten
+        Whether the rows by which the steps after the mechanism are measured could not be written.
     """
 
     known: Known
@@ -211,6 +213,7 @@ class Plan:
     prior_errors: dict[int, float]
     allowed: float
     not_tried: tuple[str, ...]
+    unwritten: bool
 
     @cached_property
     def asked_rows(self) -> list[Row]:

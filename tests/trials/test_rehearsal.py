@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,7 @@ from jam_dagster.trials.plan_words import simulated_in_words
 from jam_dagster.trials.planner import prepare, simulate
 from jam_dagster.trials.rehearsal import Rehearsal
 from jam_dagster.trials.release_plan import Plan
+from tests.full_disk import files_of_at_most
 from tests.tables.sources.test_with_children import DOMAIN as PERSONS
 from tests.tables.sources.test_with_children import LINK, two_tables
 from tests.trials.test_planner import DOMAIN, PUBLIC, SETTINGS
@@ -126,17 +128,24 @@ def test_few_records_are_not_rehearsed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planner, "Rehearsal", None)
     made = planned(ROWS[-1])
     assert made.cost.rehearsed == 0
-    assert "Checks and report, not" in simulated_in_words(made)["Time"]
+    assert simulated_in_words(made)["Time"].endswith("Checks and report, not measured, add seconds")
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("folder", "room"), [("gone", 10**9), ("", 1000)], ids=["gone", "full"])
 def test_a_plan_without_a_folder_for_rows_is_made_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: str, room: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
-    made = planned(50_000_000)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / folder))
+    with files_of_at_most(room):
+        made = planned(50_000_000)
     assert made.cost.rehearsed == 0
     assert made.cost.expected_seconds["sample"] > 0.0
+    said = simulated_in_words(made)["Time"]
+    assert "Checks and report, not measured, and an evaluation grow with the rows: none" in said
+    assert said.endswith("in TMPDIR; set it to a folder with room, and plan again")
+    assert "add seconds" not in said
+    assert "unwritten" not in json.dumps(made.to_dict())
 
 
 @pytest.mark.slow
