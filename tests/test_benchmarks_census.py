@@ -85,6 +85,34 @@ def test_parts_that_need_a_failed_one_are_skipped(
     assert said == "no room\n\n"
 
 
+@pytest.mark.parametrize(
+    ("options", "codes_mb", "expected"),
+    [
+        ([], 1000.0, {"table": "parquet", "mb": 3000.0}),
+        ([], 1025.0, {"table": "parquet", "mb": 1000.0}),
+        (["--duckdb"], 1000.0, {"table": "duckdb", "mb": 1000.0}),
+    ],
+)
+def test_a_forecast_has_the_memory_of_codes_that_are_held(
+    options: list[str],
+    codes_mb: float,
+    expected: dict[str, object],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    write_census(tmp_path, rows=30, columns=3, files=2, public_rows=5)
+    cost = {"expected_seconds": {}, "seconds": 0.25, "private_table_mb": codes_mb}
+    said = json.dumps({"cost": cost | {"memory_mb": 3000.0, "in_files_mb": 1000.0}})
+    taken = Taken("done", 1.0, 2.0, 3, 4, said)
+    monkeypatch.setattr(census, "limited", lambda command, **more: taken)
+    out = tmp_path / "rows.parquet"
+
+    assert main([str(tmp_path), "--out", str(out), "--parts", "forecast", *options]) == 0
+
+    (row,) = read_rows(out)
+    assert {"table": row["table"], "mb": json.loads(row["stages"])["mb"]} == expected
+
+
 def test_a_forecast_is_compared_with_the_release_of_its_size() -> None:
     said = json.dumps({"read": 1.0, "total": 90.0, "mb": 1000.0})
     rows = [
