@@ -104,7 +104,7 @@ def _steps(cost: Cost) -> str:
     )
     if cost.in_chunks:
         steps = f"reading (as of Parquet), encoding, {steps}"
-        return f"and {steps} were {extrapolated}. Report and certificate"
+        return f"{_counting(cost)}; {steps} were {extrapolated}. Report and certificate"
     return (
         f"{_counting(cost)}; reading and encoding were {public}, {steps} {extrapolated}. Report and"
         " certificate"

@@ -102,12 +102,11 @@ class Rehearsal:
                 self._write(made, spec)
             if self.in_chunks:
                 with self._stage("encode"):
-                    marginals = spec.marginals(domain)
-                    ParquetSource(str(path)).counted(domain, None, None, marginals)
+                    ParquetSource(str(path)).counted(domain, None, None, ())
             again = self.in_chunks and "checks" in self.taken
-            with self._stage("evaluate"):
-                # Counts take as long for more rows.
-                if self.evaluated and not (again and isinstance(made.counts, CountedTable)):
+            # Counts take as long for more rows.
+            if self.evaluated and not (again and isinstance(made.counts, CountedTable)):
+                with self._stage("evaluate"):
                     prior = cache(partial(prior_rows, run, public))
                     given = (public, made.counts, public, workload)
                     workload_error(*given, mode="exact", prior=prior)
@@ -144,12 +143,15 @@ class Rehearsal:
         """
         found = {stage: self._expected(taken) for stage, taken in self.taken.items()}
         if not self.in_chunks:
-            found["sample"] += search
-            found["evaluate"] += search if self.evaluated else 0.0
+            for stage in {"sample", "evaluate"} & found.keys():
+                found[stage] += search
         return found
 
     def _expected(self, taken: Sequence[float]) -> float:
-        first, less, more = taken
+        first, *others = taken
+        if not others:
+            return first
+        less, more = others
         of_first, of_less, of_more = self._tries
         each = max(0.0, more - less) / (of_more - of_less)
         return first + each * (self.records - of_first)
