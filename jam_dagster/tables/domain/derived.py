@@ -58,6 +58,7 @@ from jam_dagster.tables.domain.expressions import (
     Tree,
     columns_of,
     evaluated,
+    is_random,
     parsed,
     written_format,
 )
@@ -184,6 +185,11 @@ class PlannedColumn:
     def sources(self) -> set[str]:
         """The columns from which it follows; none if it is a constant or a key."""
         return columns_of(self.tree)
+
+    @property
+    def is_determined(self) -> bool:
+        """Whether it follows from other columns alone: no constant, no key and nothing random."""
+        return bool(self.sources) and not is_random(self.tree)
 
     def cells(self, rows: Rows) -> Cells:
         """Return the cells in rows."""

@@ -259,7 +259,7 @@ class Domain:
         """The repairs, and the derived columns that others determine: what decoded rows keep."""
         constraints = (one for one in self.repairs if not isinstance(one, Formula))
         formulas = (one.planned(self) for one in self.formulas)
-        return (*constraints, *formulas, *(one for one in self.plan if one.sources))
+        return (*constraints, *formulas, *(one for one in self.plan if one.is_determined))
 
     @cached_property
     def formulas(self) -> tuple[Formula, ...]:

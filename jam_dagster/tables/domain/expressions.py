@@ -114,6 +114,13 @@ def columns_of(tree: Tree) -> set[str]:
     return {name for one in arguments for name in columns_of(one)}
 
 
+def is_random(tree: Tree) -> bool:
+    """Return whether a tree gives other cells each time: it has a UUID."""
+    if not isinstance(tree, _Call) or tree.function == _COLUMN:
+        return False
+    return tree.function == "uuid" or any(map(is_random, tree.arguments))
+
+
 def written_format(tree: Tree) -> str | None:
     """Return the format of the texts that a tree gives, if they are of dates or numbers."""
     match tree:

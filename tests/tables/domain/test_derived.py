@@ -13,7 +13,7 @@ import pytest
 from jam_dagster.common.yaml_text import parse_yaml, write_yaml
 from jam_dagster.errors import DomainError, JamError
 from jam_dagster.tables import Domain, EncodedTable, decode, encode
-from jam_dagster.tables.domain.derived import DerivedColumn, reproduces
+from jam_dagster.tables.domain.derived import DerivedColumn, PlannedColumn, reproduces
 from jam_dagster.tables.domain.units import DATE
 from tests.tiers import slow
 
@@ -138,6 +138,11 @@ def test_keys_are_unique_and_follow_from_the_seed() -> None:
     assert keys.is_unique
     assert keys.str.fullmatch(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-.{12}").all()
     assert keys.equals(computed("uuid()", 25))
+
+
+def test_a_random_part_of_a_key_is_no_rule_of_the_rows() -> None:
+    made = domain({"key": 'text(hour) + "-" + uuid()', "of key": "key + text(row(), 4)"})
+    assert [one.name for one in made.rules if isinstance(one, PlannedColumn)] == ["of key"]
 
 
 def test_columns_come_in_the_declared_order_and_need_no_private_column() -> None:
