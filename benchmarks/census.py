@@ -248,6 +248,8 @@ def command_of(part: str, tables: Path, folder: Path, options: argparse.Namespac
     about = ["--domain", domain, "--epsilon", str(options.epsilon)]
     about += ["--degree", str(options.degree), "--mechanism", "tilt"]
     about += [] if without else ["--public", public]
+    # Nobody grants that the number of records of a query's answer is public.
+    about += ["--neighbours", "add_remove"] if options.duckdb else []
     if name == "plan":
         return [*made, "plan", *about, "--records", str(options.rows), "--quick", "--json"]
     if name == "forecast":
@@ -256,7 +258,8 @@ def command_of(part: str, tables: Path, folder: Path, options: argparse.Namespac
     if name == "verify":
         given = [] if without else ["--public", public]
         return [*made, "certificate", "verify", out, *ledger, *given, "--json"]
-    about += ["--private", json.dumps(private), "--records-public", "--json"]
+    about += ["--private", json.dumps(private), "--json"]
+    about += [] if options.duckdb else ["--records-public"]
     about += [*ledger, "--dataset", "census", "--out", out]
     return [*made, "synthesize", *about]
 
