@@ -151,7 +151,7 @@ class _Chunks:
         start, end = self.starts[number : number + 2]
         rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(number,)))
         codes = sample_rows(self.model, self.transcript, rng, end - start)
-        table = decode(codes, rng, before=start, part=(number, len(self.starts) - 1))
+        table = decode(codes, rng, before=start)
         return codes.columns, table if self.form is None else self.form.arrow(table)
 
 

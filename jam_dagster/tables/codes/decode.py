@@ -23,7 +23,6 @@ def decode(
     rng: np.random.Generator,
     *,
     before: int = 0,
-    part: tuple[int, int] = (0, 1),
     kin: Kin | None = None,
     room: Room | None = None,
 ) -> pd.DataFrame:
@@ -44,9 +43,6 @@ def decode(
         Draws the numbers within the bins, and random keys.
     before
         Number of rows of the table that come before, by which rows are numbered.
-    part
-        Which part of the table these rows are, from 0, and of how many: no two parts share what no
-        two rows share, where bins have as many numbers as there are parts.
     kin
         The roots of the rows, if these are children.
     room
@@ -100,7 +96,7 @@ def decode(
     if kin is not None:
         columns[kin.two.link.column] = pd.Series(kin.owners)
     for rule in unique:
-        draw_unique(columns, alone, rule, rng, part)
+        draw_unique(columns, alone, rule, rng)
     if kin is not None:
         del columns[kin.two.link.column]
     made = pd.DataFrame(columns)

@@ -123,41 +123,32 @@ def draw_unique(
     drawn: Mapping[str, DrawnNumbers],
     one: Unique,
     rng: np.random.Generator,
-    part: tuple[int, int] = (0, 1),
 ) -> None:
     """Draw numbers of rows that repeat others again in their bins, until none does.
 
     `columns` are decoded, and those of `drawn` may be drawn again, but for orders and formulas: the
     attribute whose bins have most numbers is. Rows that 30 draws do not help get a number of their
     bin that is free, if there is one.
-
-    In a part of a table, such as the first of four, (0, 4), each bin of so many numbers gives every
-    fourth while these suffice: so no row repeats one of another part.
     """
     movers = [name for name in one.attributes if name in drawn]
     if not movers:
         return
-    # The rows do not decide it, as all parts must draw the same attribute again.
     mover = max(movers, key=lambda name: _room(drawn[name].attribute))
     numbers = drawn[mover]
     hours = None
     if numbers.attribute.hour_from is not None:
         hours = numbers_of(columns[numbers.attribute.hour_from])
     rest = [pd.factorize(columns[name])[0] for name in one.attributes if name != mover]
-    _put_in_part(numbers, np.arange(len(numbers.points)), part)
 
     def repeats() -> npt.NDArray[np.intp]:
         points = np.where(numbers.null, -1, pd.factorize(numbers.points)[0])
         return np.flatnonzero(repeated_rows([*rest, points]))
 
-    # A part that is too full takes the numbers of others, too.
-    for own in dict.fromkeys((part, (0, 1))):
-        for _ in range(_ROUNDS):
-            rows = repeats()
-            if not len(rows):
-                break
-            _again(numbers, rows, hours, rng)
-            _put_in_part(numbers, rows, own)
+    for _ in range(_ROUNDS):
+        rows = repeats()
+        if not len(rows):
+            break
+        _again(numbers, rows, hours, rng)
     for row in repeats().tolist():
         same = np.logical_and.reduce([one == one[row] for one in rest]) & ~numbers.null
         free = np.setdiff1d(_points_of(numbers, row, hours), numbers.points[same])
@@ -169,19 +160,6 @@ def draw_unique(
 def _room(attribute: BinnedAttribute) -> float:
     """Return how many different values a bin can be decoded to, in the mean."""
     return float(values_in(attribute, bool(attribute.hour_from))[: attribute.bins].mean())
-
-
-def _put_in_part(numbers: DrawnNumbers, rows: npt.NDArray[np.intp], part: tuple[int, int]) -> None:
-    """Move the numbers of some rows to near ones that no other part of the table has."""
-    (number, parts), attribute = part, numbers.attribute
-    # Other bins have no grid of which every number may occur.
-    if parts == 1 or attribute.scale is None or attribute.within or attribute.hour_from is not None:
-        return
-    first, last = (one[numbers.bins[rows]] for one in attribute.grid_limits)
-    points = numbers.points[rows]
-    own = points - (points - first) % parts + number
-    own -= np.where(own > last, parts, 0)
-    numbers.points[rows] = np.where(last - first + 1 >= parts, own, points)
 
 
 def _again(

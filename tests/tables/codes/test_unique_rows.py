@@ -101,41 +101,16 @@ def test_what_is_refused(key, unique, message):
         Domain.from_dict({"attributes": attributes, key: [{"unique": unique}]})
 
 
-@pytest.fixture
-def visits():
-    """Return a domain of visits: no two rows have the same person and day."""
-    return Domain.from_dict(
-        {
-            "attributes": {
-                "person": {"bounds": [0, 9999], "integer": True, "bins": 4, "nullable": True},
-                "day": {"bounds": [0, 39], "integer": True, "bins": 40},
-            },
-            "repairs": [{"unique": ["person", "day"]}],
-        }
-    )
-
-
-def test_rows_of_parts_do_not_repeat_each_other(visits):
+def test_numbers_are_drawn_again_of_the_attribute_whose_bins_have_most():
+    # Days have more bins, of one number each.
+    attributes = {
+        "person": {"bounds": [0, 9999], "integer": True, "bins": 4, "nullable": True},
+        "day": {"bounds": [0, 39], "integer": True, "bins": 40},
+    }
+    rules = [{"unique": ["person", "day"]}]
+    domain = Domain.from_dict({"attributes": attributes, "repairs": rules})
     rng = np.random.default_rng(0)
-    codes = [tuple(rng.integers(0, size, 8000) for size in visits.shape) for _ in range(4)]
-
-    def made(parts):
-        tables = [
-            decode(EncodedTable(visits, one), np.random.default_rng(number), part=(number, parts))
-            for number, one in enumerate(codes)
-        ]
-        return tables, pd.concat(tables, ignore_index=True)
-
-    # A bin has 2,500 people: fewer than parts, and few for each part.
-    for parts in (10_000, 1000):
-        tables, whole = made(parts)
-        assert [repeats(one, ["person", "day"]) for one in tables] == [0] * 4
-        assert repeats(whole, ["person", "day"]) > 100
-    tables, whole = made(4)
-    assert repeats(whole, ["person", "day"]) == 0
-    for table, one in zip(tables, codes, strict=True):
-        again = encode(table, visits, private=False)
-        assert all(map(np.array_equal, again.columns, one))
-    # Each number of a bin is as likely as before: 4 standard errors of the mean.
-    people = whole["person"].dropna().to_numpy(float)
-    assert abs(people.mean() - 4999.5) < 4 * 10000 / np.sqrt(12 * len(people))
+    codes = tuple(rng.integers(0, size, 20_000) for size in domain.shape)
+    assert repeats(decode(EncodedTable(domain, codes), rng), ["person", "day"]) == 0
+    plain = EncodedTable(Domain.from_dict({"attributes": attributes}), codes)
+    assert repeats(decode(plain, rng), ["person", "day"]) > 100
