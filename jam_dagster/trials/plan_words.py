@@ -100,7 +100,7 @@ def _steps(cost: Cost) -> str:
         return f"{_counting(cost)}; reading and encoding were {public}. Checks and report"
     steps, extrapolated = (
         "rows, evaluation and checks",
-        f"extrapolated from {cost.rehearsed:,} rows",
+        f"extrapolated from up to {cost.rehearsed:,} rows",
     )
     if cost.in_chunks:
         steps = f"reading (as of Parquet), encoding, {steps}"
