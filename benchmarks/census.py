@@ -202,9 +202,9 @@ def held(session: int) -> int:
     """
     found = list(_processes(session))
     if len(found) == 1:
-        return _kilobytes(found[0] / "status", "RssAnon:", "RssShmem:")
+        return kilobytes(found[0] / "status", "RssAnon:", "RssShmem:")
     names = ("Pss_Anon:", "Pss_Shmem:")
-    return sum(_kilobytes(process / "smaps_rollup", *names) for process in found)
+    return sum(kilobytes(process / "smaps_rollup", *names) for process in found)
 
 
 def _processes(session: int) -> Iterator[Path]:
@@ -217,7 +217,7 @@ def _processes(session: int) -> Iterator[Path]:
                     yield process
 
 
-def _kilobytes(path: Path, *names: str) -> int:
+def kilobytes(path: Path, *names: str) -> int:
     """Return the sum of some lines of kilobytes, in bytes."""
     with contextlib.suppress(OSError):
         lines = path.read_text().splitlines()
@@ -248,7 +248,7 @@ def command_of(part: str, tables: Path, folder: Path, options: argparse.Namespac
     about = ["--domain", domain, "--epsilon", str(options.epsilon)]
     about += ["--degree", str(options.degree), "--mechanism", "tilt"]
     about += [] if without else ["--public", public]
-    # Nobody grants that the number of records of a query's answer is public.
+    # A query's number of records is public only if an officer grants it.
     about += ["--neighbours", "add_remove"] if options.duckdb else []
     if name == "plan":
         return [*made, "plan", *about, "--records", str(options.rows), "--quick", "--json"]

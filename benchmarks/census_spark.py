@@ -33,7 +33,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.census import Row, add_row
+from benchmarks.census import Row, add_row, kilobytes
 from jam_dagster.tables import Domain, ParquetSource, SparkSource, Workload
 from jam_dagster.tables.codes.marginals import MarginalSource
 
@@ -44,7 +44,7 @@ EXECUTOR = "CoarseGrainedExecutorBackend"
 
 @dataclass
 class Watch:
-    """What this process and those that it started take, looked at four times a second.
+    """Memory and time of this process and those that it started, at most a quarter second old.
 
     `killing` has the seconds after which an executor is killed; None: none is.
     """
@@ -94,7 +94,9 @@ class Watch:
             at: int | None = one
             while at is not None and at not in held:
                 at = own.get(at)
-            held[os.getpid() if at is None else at] += _held(one)
+            held[os.getpid() if at is None else at] += kilobytes(
+                Path(f"/proc/{one}/smaps_rollup"), "Pss_Anon:", "Pss_Shmem:"
+            )
             if at in self.executors:
                 self.cpu[one] = max(self.cpu.get(one, 0.0), _cpu(one))
         self.peak = max(self.peak, sum(held.values()))
@@ -115,14 +117,6 @@ def _command(process: int) -> str:
     return ""
 
 
-def _held(process: int) -> int:
-    with suppress(OSError):
-        for line in Path(f"/proc/{process}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss_Anon:"):
-                return int(line.split()[1]) * 1024
-    return 0
-
-
 def _cpu(process: int) -> float:
     """Return the seconds of a process, without those that it waited for: they were seen."""
     with suppress(OSError):
@@ -131,14 +125,13 @@ def _cpu(process: int) -> float:
     return 0.0
 
 
-def spark_home(folder: Path) -> None:
-    """Have the executors write below a folder: they do so below Spark's own."""
+def link_spark(folder: Path) -> None:
+    """Link PySpark below a folder: executors write below ``SPARK_HOME``."""
     import pyspark
 
     installed = Path(pyspark.__file__).parent
     for one in ("bin", "jars", "python"):
         (folder / one).symlink_to(installed / one)
-    os.environ["SPARK_HOME"] = str(folder)
 
 
 def counted(
@@ -172,7 +165,8 @@ def main(given: Sequence[str] | None = None) -> int:
     expected: MarginalSource | None = None
     halfway: float | None = None
     with tempfile.TemporaryDirectory(prefix="jam-spark-") as home:
-        spark_home(Path(home))
+        link_spark(Path(home))
+        os.environ["SPARK_HOME"] = home
         for part in ("count", "count by Spark", "count by Spark without one executor"):
             watch = Watch(halfway if "without" in part else None)
             started = time.process_time()

@@ -43,7 +43,7 @@ class SourceError(InputError):
 class PrivateValuesError(InputError):
     """Values of a private table do not fit; the message is the same for every such fault.
 
-    `common.redaction.private_values` raises it, or its caller anew, with neither cause nor
+    `common.redaction.private_values` raises it, or its caller a new one, with neither cause nor
     context. Its arguments, such as those of a copy of it, are not kept.
     """
 

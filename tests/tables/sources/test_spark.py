@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from benchmarks.census_spark import MASTER, link_spark
 from jam_dagster.errors import JamError, PrivateValuesError, SourceError
 from jam_dagster.tables import (
     Domain,
@@ -48,7 +49,6 @@ DOMAIN = Domain.from_dict(
 )
 ASKED = Workload.all_k_way(DOMAIN, 2).downward_closure()
 QUERY = "select * from parquet.`{}`"
-CLUSTER = "local-cluster[2,1,1024]"
 
 
 def people(rows: int = 300) -> pa.Table:
@@ -79,9 +79,8 @@ def program(name: str, *given: object, **options: Any) -> subprocess.CompletedPr
 
 def spark_home(folder: Path) -> dict[str, str]:
     """Return an environment in which Spark's workers write below a folder."""
-    installed = Path(pytest.importorskip("pyspark").__file__).parent
-    for one in ("bin", "jars", "python"):
-        (folder / one).symlink_to(installed / one)
+    pytest.importorskip("pyspark")
+    link_spark(folder)
     return {**os.environ, "SPARK_HOME": str(folder)}
 
 
@@ -182,7 +181,7 @@ def test_executors_that_are_killed(tmp_path: Path) -> None:
         rows = table.slice(part * 50, 50)
         pq.write_table(rows, tmp_path / "people" / f"{part}.parquet")
     (tmp_path / "domain.json").write_text(json.dumps(DOMAIN.to_dict()))
-    done = program("spark_executors.py", CLUSTER, parts, cwd=tmp_path, env=environment)
+    done = program("spark_executors.py", MASTER, parts, cwd=tmp_path, env=environment)
     logs = [one.read_text() for one in tmp_path.glob("work/*/*/stderr")]
     assert len(logs) > 2
     assert not any("SECRET" in one for one in [done.stdout, done.stderr, *logs])
