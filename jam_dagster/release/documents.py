@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -131,18 +131,28 @@ class MadeRelease:
             other[name] = float(cells[at] / max(1.0, cells.sum()))
         return bought_text(asked, domain.bought.counts, domain.attributes, other)
 
+    def check(self) -> TableChecks:
+        """Check the tables against domain, measurements and public tables."""
+        # Great Expectations takes seconds to import, and a code location should load in less.
+        from jam_dagster.evaluation.expectations.validation import validate
+
+        return validate(
+            self.table if self.children is None else _whole(self.table),
+            self.run.model.domain,
+            records=self.run.transcript.records,
+            transcript=self.run.transcript,
+            model=self.run.model,
+            public=self.public,
+            children=self.children,
+        )
+
     @property
     def checks(self) -> TableChecks:
-        """The checks of the tables against domain, measurements and public tables.
-
-        The last results are kept, so that all pages of a release show the same ones.
-        """
-        # Great Expectations takes seconds to import, and a code location should load in less.
+        """The results of `check`, of which the last are kept: a release's pages show the same."""
         from jam_dagster.evaluation.expectations.validation import (
             contents_of,
             contents_of_two,
             not_checked,
-            validate,
         )
 
         run, table = self.run, self.table
@@ -157,15 +167,7 @@ class MadeRelease:
         key = run.digest, contents
         if contents is None or key not in _LAST_CHECKS:
             try:
-                made = validate(
-                    table,
-                    run.model.domain,
-                    records=run.transcript.records,
-                    transcript=run.transcript,
-                    model=run.model,
-                    public=self.public,
-                    children=self.children,
-                )
+                made = replace(self, table=table).check()
             except Exception as error:  # The release is paid for, and is valid without its checks.
                 keep_details("checking the synthetic table", error)
                 return not_checked(run.model.domain, type(error).__name__)

@@ -105,8 +105,11 @@ def test_the_last_two_tries_in_chunks_differ_by_one_that_is_not_the_first(
         return real(table, *facts)
 
     monkeypatch.setattr(CheckedTable, "of", of)
-    planned(50_000_000)
-    assert sizes == [[500], [1000], [1000, 1000]]
+    # A second plan of equal rows makes its checks, too.
+    for _ in range(2):
+        sizes.clear()
+        planned(50_000_000)
+        assert sizes == [[500], [1000], [1000, 1000]]
 
 
 @pytest.mark.slow
