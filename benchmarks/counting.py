@@ -2,6 +2,7 @@
 
     python -m benchmarks.counting --rows 10000000 --attributes 15
     python -m benchmarks.counting --rows 32000 --attributes 60
+    python -m benchmarks.counting --table census --degree 2
 
 Tables are simulated (see `benchmarks.simulated`): the marginals are all of one to three attributes,
 575 of 15 attributes and 36,050 of 60. Every case is a process of its own:
@@ -15,6 +16,10 @@ database    the file is loaded into the PostgreSQL server of `--database`, which
 
 The peak is that of the process, with about 110 MB for Python and its libraries. A server spends its
 own. Seconds are those of the processor, in this process.
+
+With `--table`, a folder of `benchmarks.make_census`, its Parquet files are encoded, and all
+marginals of `--degree` attributes counted, block by block: nanoseconds a cell of the table, and a
+row and marginal.
 """
 
 from __future__ import annotations
@@ -152,6 +157,24 @@ def count_whole(rows: int, attributes: int, path: Path) -> dict[str, float]:
     return _counting(lambda: encode(_source(path).read(private=True), domain), "encode")
 
 
+def count_table(folder: Path, degree: int) -> dict[str, float]:
+    """Return the nanoseconds of encoding a cell of a folder, and of counting a row and marginal."""
+    from jam_dagster.tables import Domain, ParquetSource, Workload, marginal_blocks
+
+    domain = Domain.load(folder / "domain.json")
+    asked = Workload.all_k_way(domain, degree).cliques
+    started = time.process_time()
+    table = ParquetSource(str(folder / "priv")).counted(domain, None, None)
+    encoded = time.process_time()
+    for counts in marginal_blocks(table, asked):
+        assert all(one.sum() == table.records for one in counts.values())
+    counted = time.process_time()
+    return {
+        "to encode a cell": (encoded - started) / (table.records * len(domain.names)) * 1e9,
+        "to count a row and marginal": (counted - encoded) / (table.records * len(asked)) * 1e9,
+    }
+
+
 def load(database: str, path: Path) -> None:
     """Copy a file into the table `people` of a database, in place of what it held."""
     import psycopg
@@ -211,6 +234,19 @@ def _counting(open_table: Callable[[], MarginalSource], opening: str) -> dict[st
     return {opening: opened - started, "count": ended - opened}
 
 
+def _print_table(folder: Path, degree: int) -> int:
+    command = [sys.executable, "-m", "benchmarks.counting", "--run", "table"]
+    try:
+        measured = measure([*command, "--table", str(folder), "--degree", str(degree)])
+    except RunFailedError as error:
+        print(error, file=sys.stderr)
+        return 1
+    took = json.loads(measured.output)
+    said = ", ".join(f"{nanoseconds:.2f} ns {name}" for name, nanoseconds in took.items())
+    print(f"{said}; peak memory {measured.peak_bytes / 2**20:,.0f} MB", flush=True)
+    return 0
+
+
 def main(given: Sequence[str] | None = None) -> int:
     """Run the benchmark; return the exit status."""
     parser = argparse.ArgumentParser(
@@ -223,10 +259,15 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--group-rows", type=int, default=1_000_000, help="rows of a row group")
     parser.add_argument("--cases", nargs="+", choices=list(CASES), default=DEFAULT_CASES)
     parser.add_argument("--folder", type=Path, help="where the Parquet file is kept for next time")
+    parser.add_argument("--table", type=Path, help="a folder of make_census, counted alone")
+    parser.add_argument("--degree", type=int, default=2, help="attributes a marginal of --table")
     parser.add_argument("--database", default="", help="the URL of `database`, postgresql://...")
-    parser.add_argument("--run", choices=["write", "load", *CASES], help=argparse.SUPPRESS)
+    parser.add_argument("--run", choices=["write", "load", "table", *CASES], help=argparse.SUPPRESS)
     arguments = parser.parse_args(given)
     sizes = f"{arguments.rows}-{arguments.attributes}-{arguments.group_rows}"
+    if arguments.run == "table":
+        print(json.dumps(count_table(arguments.table, arguments.degree)))
+        return 0
     if arguments.run is not None:
         path = arguments.folder / f"people-{sizes}.parquet"
         if arguments.run == "write":
@@ -237,6 +278,8 @@ def main(given: Sequence[str] | None = None) -> int:
             took = CASES[arguments.run](arguments.rows, arguments.attributes, path)
             print(json.dumps(took))
         return 0
+    if arguments.table is not None:
+        return _print_table(arguments.table, arguments.degree)
     print(f"{arguments.rows:,} rows, {arguments.attributes} attributes", flush=True)
     with tempfile.TemporaryDirectory() as made:
         folder = arguments.folder or Path(made)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.counting import CASES, DATABASE, load, main, write_parquet
+from benchmarks.make_census import main as make_census
 from tests.postgres import PostgresServer
 
 pytestmark = pytest.mark.slow
@@ -37,3 +38,14 @@ def test_the_command_prints_a_line_a_case(capsys: pytest.CaptureFixture[str]) ->
     assert heading == "300 rows, 3 attributes"
     assert line.startswith("blocks")
     assert line.endswith("MB")
+
+
+def test_a_folder_of_a_census_is_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert make_census([str(tmp_path), "--rows", "3000", "--columns", "4"]) == 0
+    capsys.readouterr()
+    assert main(["--table", str(tmp_path), "--degree", "3"]) == 0
+    encoding, counting = capsys.readouterr().out.split("; ")[0].split(", ")
+    assert float(encoding.removesuffix(" ns to encode a cell")) > 0
+    assert float(counting.removesuffix(" ns to count a row and marginal")) > 0

@@ -75,7 +75,7 @@ def simulated_in_words(made: Plan) -> dict[str, str]:
         f"{_steps(cost)}, not measured, {_unmeasured(made)}"
     )
     large = cost.private_table_mb * 2**20 > ENCODED_BYTES
-    kept = {"counts": cost.counts_mb, "more synthetic rows": cost.table_mb}
+    kept = {"counts": cost.counts_mb, "synthetic rows": cost.rows_mb}
     added = "".join(f", {mb:,.0f} MB for {what}" for what, mb in kept.items() if mb >= 1)
     lines["Memory"] = (
         f"about {cost.memory_mb:,.0f} MB: {cost.measured_peak_mb:,.0f} MB measured{added}, "

@@ -571,7 +571,7 @@ def _cost(ready: Prepared, rows: Sequence[Row], tried: int, rehearsal: Rehearsal
         measured_peak_mb=max(rows[0]["peak_memory_mb"], rehearsal.peak_mb if rehearsal else 0.0),
         private_table_mb=records * code_bytes / 2**20,
         counts_mb=counts_bytes(public.domain, closure, records) / 2**20,
-        table_mb=0.0 if rehearsal is None else rehearsal.table_mb,
+        rows_mb=0.0 if rehearsal is None else rehearsal.rows_mb,
         counted=counted,
         records=records,
         public_records=public.records,

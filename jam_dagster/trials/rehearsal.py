@@ -16,7 +16,7 @@ from jam_dagster.certificates.table import table_csv
 from jam_dagster.common.operating_system import peak_memory_mb
 from jam_dagster.evaluation import workload_error
 from jam_dagster.evaluation.expectations.checked_table import CheckedTable
-from jam_dagster.mechanisms.loops.rows import CHUNK_ROWS, MOST_AT_ONCE
+from jam_dagster.mechanisms.loops.rows import CHUNK_ROWS, MOST_AT_ONCE, processes_bytes
 from jam_dagster.release.documents import MadeRelease, made_rows
 from jam_dagster.release.engine import prior_rows
 from jam_dagster.release.run import ReleaseIdentity, ReleaseRun
@@ -49,8 +49,9 @@ class Rehearsal:
 
     A release of so many `records` makes its rows `in_chunks`, or all at once, and may be
     `evaluated`. `taken` has the seconds of each stage for each of the tried numbers of rows, and
-    `table_bytes` what the last of these tables holds in memory, if it is made at once. `peak_mb` is
-    the process's peak, if it grew; else 0.
+    `table_bytes` what the last of these tables holds in memory, if it is made at once; else
+    `process_bytes` has the processes that make chunks. `peak_mb` is this process's peak, if it
+    grew; else 0.
     """
 
     records: int
@@ -58,6 +59,7 @@ class Rehearsal:
     evaluated: bool
     taken: dict[str, list[float]] = field(default_factory=dict)
     table_bytes: int = 0
+    process_bytes: float = 0.0
     peak_mb: float = 0.0
 
     @classmethod
@@ -71,6 +73,9 @@ class Rehearsal:
         in_chunks = records > MOST_AT_ONCE and result.model.domain.children is None
         before = peak_memory_mb()
         made = cls(records, in_chunks, spec.evaluation_mode != "off")
+        if in_chunks:
+            transcript = replace(result.transcript, records=records, chunk_rows=CHUNK_ROWS)
+            made.process_bytes = processes_bytes(result.model, transcript)
         for rows in made._tries:
             made._take(spec, result, public, rows)
         after = peak_memory_mb()
@@ -158,6 +163,7 @@ class Rehearsal:
         return first + each * (self.records - of_first)
 
     @property
-    def table_mb(self) -> float:
-        """MB that all rows hold beyond those of the largest try, where they are made at once."""
-        return self.table_bytes / self.rows * (self.records - self.rows) / 2**20
+    def rows_mb(self) -> float:
+        """MB that making all rows takes beyond the largest try: the rows, or other processes."""
+        more = self.table_bytes / self.rows * (self.records - self.rows)
+        return (more + self.process_bytes) / 2**20

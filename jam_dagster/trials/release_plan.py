@@ -72,7 +72,8 @@ class Cost:
     which made `rehearsed` rows (0: none), and read them if the release makes its own `in_chunks`.
     `measured_peak_mb` is the process's, with all that it loaded. In addition, `private_table_mb`
     has the private table's codes, which large Parquet files are read without holding, `counts_mb`
-    the counts that large tables keep, and `table_mb` further rows that are made at once.
+    the counts that large tables keep, and `rows_mb` further rows that are made at once, or
+    processes that make them in chunks.
     """
 
     measured_seconds: dict[str, float]
@@ -80,7 +81,7 @@ class Cost:
     measured_peak_mb: float
     private_table_mb: float
     counts_mb: float
-    table_mb: float
+    rows_mb: float
     counted: int
     records: int
     public_records: int
@@ -100,7 +101,7 @@ class Cost:
     @property
     def in_files_mb(self) -> float:
         """Expected memory where the private table stays in its files."""
-        return self.measured_peak_mb + self.counts_mb + self.table_mb
+        return self.measured_peak_mb + self.counts_mb + self.rows_mb
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jam_dagster.common.operating_system import free_memory
-from jam_dagster.common.worker_processes import each_result, free_cores
+from jam_dagster.common.worker_processes import cores, each_result, free_cores
 from jam_dagster.errors import InputError
 from jam_dagster.mechanisms.loops.transcript import (
     Transcript,
@@ -47,10 +47,10 @@ LEAST_CHUNK_ROWS = 100
 _ROWS_A_PROCESS = 2_000_000
 _MOST_PROCESSES = 8
 
-# Memory of a process in addition to its chunk, and of a cell while its chunk is made, as Arrow's
-# and as pandas's.
-_PROCESS_BYTES = 2**28
-_CELL_BYTES = 64
+# Memory of a process in addition to its chunk, and of a cell in addition to its text while chunks
+# are made, as Arrow's and as pandas's: that of 60 and of 80 columns, measured.
+_PROCESS_BYTES = 2**27
+_CELL_BYTES = 26
 _SHARE_OF_MEMORY = 0.5
 
 
@@ -155,18 +155,32 @@ class _Chunks:
         return codes.columns, table if self.form is None else self.form.arrow(table)
 
 
-def _processes(model: Model, sizes: Sequence[int]) -> int:
-    """Return how many processes make chunks; one is this process."""
-    domain = model.domain
-    texts = sum(max(map(len, attribute.labels)) for attribute in domain.attributes)
-    row = _CELL_BYTES * len(domain.columns) + texts
-    each = _PROCESS_BYTES + 3 * model.size_mb * 1e6 + max(sizes) * row
+def processes_bytes(model: Model, transcript: Transcript) -> float:
+    """Return the memory of the processes that make a release's chunks on an idle machine.
+
+    It is 0 if this process makes them.
+    """
+    sizes = chunk_sizes(transcript)
+    processes = _processes(model, sizes, idle=True)
+    return processes * _process_bytes(model, sizes) if processes > 1 else 0.0
+
+
+def _processes(model: Model, sizes: Sequence[int], *, idle: bool = False) -> int:
+    """Return how many processes make chunks, or would on an idle machine; one is this process."""
     try:
-        suffices = int(_SHARE_OF_MEMORY * free_memory() / each)
-        return max(1, min(sum(sizes) // _ROWS_A_PROCESS, _MOST_PROCESSES, free_cores(), suffices))
+        free = cores() if idle else free_cores()
+        suffices = int(_SHARE_OF_MEMORY * free_memory() / _process_bytes(model, sizes))
+        return max(1, min(sum(sizes) // _ROWS_A_PROCESS, _MOST_PROCESSES, free, suffices))
     except (OSError, AttributeError, LookupError, ValueError):
         # This system does not say.
         return 1
+
+
+def _process_bytes(model: Model, sizes: Sequence[int]) -> float:
+    domain = model.domain
+    texts = sum(max(map(len, attribute.labels)) for attribute in domain.attributes)
+    row = _CELL_BYTES * len(domain.columns) + texts
+    return _PROCESS_BYTES + 3 * model.size_mb * 1e6 + max(sizes) * row
 
 
 def chunk_sizes(transcript: Transcript) -> list[int]:
