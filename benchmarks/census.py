@@ -110,7 +110,7 @@ def limited(command: Sequence[str], *, limit: int, seconds: float, folder: Path)
         Where the end of what it says is kept, in ``said.txt``.
     """
 
-    started, peak, status = time.monotonic(), 0, ""
+    started, peak, status, lost = time.monotonic(), 0, "", 0.0
     with (
         tempfile.TemporaryFile() as out,
         (folder / "said.txt").open("wb") as said,
@@ -135,7 +135,7 @@ def limited(command: Sequence[str], *, limit: int, seconds: float, folder: Path)
                 elif time.monotonic() - started > seconds:
                     status = "stopped: time"
                 if status:
-                    os.killpg(process.pid, signal.SIGKILL)
+                    lost = _kill(process.pid)
                     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
                     break
                 time.sleep(EVERY)
@@ -143,15 +143,14 @@ def limited(command: Sequence[str], *, limit: int, seconds: float, folder: Path)
             _, code, usage = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(code)
         finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+            _kill(process.pid)
         wall = time.monotonic() - started
         if not status and _has_killed(group):
             status = "killed: memory"
         if not status:
             status = "done" if process.returncode == 0 else f"exit status {process.returncode}"
         out.seek(0)
-        cpu = usage.ru_utime + usage.ru_stime
+        cpu = usage.ru_utime + usage.ru_stime + lost
         return Taken(status, cpu, wall, peak, read, out.read().decode(errors="replace"))
 
 
@@ -205,6 +204,24 @@ def held(session: int) -> int:
         return kilobytes(found[0] / "status", "RssAnon:", "RssShmem:")
     names = ("Pss_Anon:", "Pss_Shmem:")
     return sum(kilobytes(process / "smaps_rollup", *names) for process in found)
+
+
+def _kill(session: int) -> float:
+    """Kill the processes of a session; return the seconds of those that nobody will wait for."""
+    lost = 0.0
+    for process in map(int, [one.name for one in _processes(session)]):
+        lost += 0.0 if process == session else own_cpu(process)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+    return lost
+
+
+def own_cpu(process: int) -> float:
+    """Return the seconds of a process, without those that it waited for."""
+    with contextlib.suppress(OSError):
+        after = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        return sum(map(int, after[11:13])) / os.sysconf("SC_CLK_TCK")
+    return 0.0
 
 
 def _processes(session: int) -> Iterator[Path]:

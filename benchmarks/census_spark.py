@@ -33,7 +33,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.census import Row, add_row, kilobytes
+from benchmarks.census import Row, add_row, kilobytes, own_cpu
 from jam_dagster.tables import Clique, Domain, ParquetSource, SparkSource, Workload
 from jam_dagster.tables.codes.marginals import MarginalSource
 
@@ -98,7 +98,7 @@ class Watch:
                 Path(f"/proc/{one}/smaps_rollup"), "Pss_Anon:", "Pss_Shmem:"
             )
             if at in self.executors:
-                self.cpu[one] = max(self.cpu.get(one, 0.0), _cpu(one))
+                self.cpu[one] = max(self.cpu.get(one, 0.0), own_cpu(one))
         self.peak = max(self.peak, sum(held.values()))
         self.driver = max(self.driver, held.pop(os.getpid()))
         self.executor = max(self.executor, *held.values(), 0)
@@ -115,14 +115,6 @@ def _command(process: int) -> str:
     with suppress(OSError):
         return Path(f"/proc/{process}/cmdline").read_text(errors="replace")
     return ""
-
-
-def _cpu(process: int) -> float:
-    """Return the seconds of a process, without those that it waited for: they were seen."""
-    with suppress(OSError):
-        after = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-        return sum(map(int, after[11:13])) / os.sysconf("SC_CLK_TCK")
-    return 0.0
 
 
 def link_spark(folder: Path) -> None:

@@ -179,25 +179,27 @@ class _Deviations:
         most = max(map(len, kept), default=1)
         positions = np.zeros((len(kept), most), dtype=np.int64)
         strides = np.zeros((len(kept), most), dtype=np.int64)
-        tables = []
+        sizes = [domain.size(clique) for clique in kept]
+        offsets = np.cumsum([0, *sizes], dtype=np.int64)
+        cells = np.empty(offsets[-1], dtype=np.int32)
         for number, clique in enumerate(kept):
             shape = [domain.size((name,)) for name in clique]
             steps = np.cumprod([1, *shape[:0:-1]])[::-1]
             positions[number, : len(clique)] = [domain.positions[name] for name in clique]
             strides[number, : len(clique)] = steps
-            deviation = np.asarray(counts[clique], dtype=np.float64) - answers[clique] * scale
-            tables.append(np.rint(deviation * 2**digits).astype(np.int32).ravel())
+            # Popped, so that none is held next to its deviations.
+            deviation = counts.pop(clique).astype(np.float64) - answers.pop(clique) * scale
+            cells[offsets[number] : offsets[number + 1]] = np.rint(deviation * 2**digits).ravel()
         weights = dict(zip(workload.cliques, workload.weights, strict=True))
         heaviest = max(weights.values())
-        sizes = [len(one) for one in tables]
         return cls(
-            np.concatenate([*tables, np.zeros(0, dtype=np.int32)]),
+            cells,
             2**digits,
             table.records,
             np.array([len(clique) for clique in kept], dtype=np.int64),
             positions,
             strides,
-            np.cumsum([0, *sizes], dtype=np.int64)[:-1].copy(),
+            offsets[:-1].copy(),
             np.array(
                 [max(1, round(_HEAVIEST * weights[clique] / heaviest)) for clique in kept],
                 dtype=np.int64,

@@ -178,11 +178,16 @@ class Calibrated:
         sizes = dict(zip(table.axes, table.table.shape, strict=True))
         axis = -1
         if cells > PART_CELLS:
+            # No table that follows should stay large, either.
+            steps = [one for one, _ in factors]
+            large = {
+                mask for one in steps for mask in (one.keep | one.part, one.separator | one.part)
+            }
             axis = min(
                 table.axes,
                 key=lambda one: max(
                     self._cells(mask, where) / (sizes[one] if mask >> one & 1 else 1)
-                    for mask in (product, given)
+                    for mask in large
                 ),
                 default=-1,
             )
@@ -192,7 +197,7 @@ class Calibrated:
         last = next(lost, len(factors) - 1)
         first, size = where.get(axis, range(sizes[axis])).start, sizes[axis]
         most = max(1, size * PART_CELLS // cells)
-        parts: list[Operand] = []
+        whole = table
         for start in range(0, size, most):
             values = range(start, min(start + most, size))
             inside = {**where, axis: range(first + values.start, first + values.stop)}
@@ -200,14 +205,17 @@ class Calibrated:
             left = factors[: last + 1]
             while left:
                 part, left = self._multiplied(part, left, inside)
-            if parts and axis not in part.axes:
-                parts[0].table[...] += part.table
+            if axis in part.axes:
+                place = part.axes.index(axis)
+                if not start:
+                    shape = list(part.table.shape)
+                    shape[place] = size
+                    whole = Operand(np.empty(shape), part.axes)
+                whole.table[(slice(None),) * place + (slice(start, start + most),)] = part.table
+            elif not start:
+                whole = part
             else:
-                parts.append(part)
-        whole = parts[0]
-        if len(parts) > 1:
-            place = whole.axes.index(axis)
-            whole = Operand(np.concatenate([one.table for one in parts], axis=place), whole.axes)
+                whole.table[...] += part.table
         return whole, factors[last + 1 :]
 
     def _cells(self, mask: int, where: Where) -> int:

@@ -114,7 +114,10 @@ class CorrectedModel(StoredModel):
         pool, (weights, _) = self.moments.pool, self._weights
         change = weights - 1.0 / pool.records
         found = {}
-        for clique, answer in self.base.marginals(cliques).items():
+        answers = self.base.marginals(cliques)
+        for clique in [*answers]:
+            # Popped, so that none is held next to its corrected one.
+            answer = answers.pop(clique)
             cells = np.zeros(pool.records, dtype=np.intp)
             for name in clique:
                 cells = cells * self.domain.sizes[name] + pool.column(name)
