@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from functools import cached_property, reduce
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -40,18 +40,25 @@ if TYPE_CHECKING:
 FALSE_ALARM_LEVEL = 0.001
 """The false-alarm level of all one-way marginals together."""
 
+_Telling: TypeAlias = "tuple[pd.DataFrame, pd.DataFrame]"
+
+SHOWN_ROWS = 20
+"""The rows at fault that Great Expectations shows of an expectation."""
+
 
 @dataclass
 class Counted:
     """The counts of a table in chunks: its rows, and each attribute's cells and missing values.
 
-    `keys` has those of the rows so far for each rule `unique`. `broken` says which of the relevant
-    rows break each rule, by the rule's place: other rows decide it, too.
+    `keys` has those of the rows so far for each rule `unique`. `faults` counts the rows that break
+    each rule, by the rule's place, and by a column's name those with a value that is not listed.
+    `broken` says which of the relevant rows break each rule: other rows decide it, too.
     """
 
     rows: int = 0
     cells: dict[str, npt.NDArray[np.int64]] = field(default_factory=dict)
     nulls: Counter[str] = field(default_factory=Counter)
+    faults: Counter[int | str] = field(default_factory=Counter)
     keys: defaultdict[Unique, KeysSeen] = field(default_factory=lambda: defaultdict(KeysSeen))
     broken: pd.DataFrame = field(default_factory=lambda: pd.DataFrame())
 
@@ -60,9 +67,9 @@ class Counted:
 class CheckedTable:
     """A synthetic table, and the released facts that it is compared with.
 
-    For a table that comes in chunks, `synthetic` has the relevant rows: those that are at fault,
-    and one of each cell of each attribute. `counted` has what the whole table counts. A chunk comes
-    after `before` other rows.
+    For a table that comes in chunks, `synthetic` has the relevant rows: the first at fault in each
+    way, and one of each cell of each attribute. `counted` has what the whole table counts. A chunk
+    comes after `before` other rows.
     """
 
     synthetic: pd.DataFrame
@@ -92,12 +99,10 @@ class CheckedTable:
             return cls(table, *facts)
         counted = Counted()
         each = (cls(one, *facts, before=counted.rows)._telling(counted) for one in table.chunks())
-        telling, broken = zip(*each, strict=True)
-        # A rule that cannot be checked in some chunk cannot be checked.
-        counted.broken = pd.concat(broken, join="inner")
-        return cls(pd.concat(telling), *facts, counted)
+        telling, counted.broken = reduce(_together, each)
+        return cls(telling, *facts, counted)
 
-    def _telling(self, counted: Counted) -> tuple[pd.DataFrame, pd.DataFrame]:
+    def _telling(self, counted: Counted) -> _Telling:
         """Return the relevant rows of a chunk, and which rules they break, and count it."""
         counted.rows += len(self.synthetic)
         telling = np.zeros(len(self.synthetic), dtype=bool)
@@ -108,7 +113,7 @@ class CheckedTable:
             else:
                 found = self.broken(rule)
             if found is not None:
-                telling |= found
+                telling[_shown(counted.faults, place, found)] = True
                 broken[place] = found
         for attribute in self.domain.attributes:
             name = attribute.name
@@ -118,11 +123,13 @@ class CheckedTable:
             counts = np.bincount(codes + 1, minlength=attribute.size + 1)[1:]
             before = counted.cells.setdefault(name, np.zeros(attribute.size, dtype=np.int64))
             if (counts[before == 0] > 0).any():
-                _, first = np.unique(codes, return_index=True)
-                telling[first] = True
+                found, first = np.unique(codes, return_index=True)
+                telling[first[(found >= 0) & (before[found] == 0)]] = True
             before += counts
-            counted.nulls[name] += int(self.synthetic[name].isna().sum())
-            telling |= codes < 0
+            null = self.synthetic[name].isna().to_numpy()
+            nulls = _shown(counted.nulls, name, null)
+            telling[nulls[codes[nulls] < 0]] = True
+            telling[_shown(counted.faults, name, (codes < 0) & ~null)] = True
         rows = np.flatnonzero(telling) + self.before
         faults = {place: found[telling] for place, found in broken.items()}
         return self.synthetic[telling].set_axis(rows), pd.DataFrame(faults, index=rows)
@@ -285,3 +292,20 @@ class CheckedTable:
         inside = np.logical_and.reduce([one >= 0 for one in found])
         cells = tuple(np.where(inside, one, 0) for one in found)
         return inside & rule.broken(self.domain)[cells]
+
+
+def _together(chunks: _Telling, chunk: _Telling) -> _Telling:
+    """Return the relevant rows of chunks and of the next one, and which rules they break."""
+    (rows, broken), (more, faults) = chunks, chunk
+    # A rule that cannot be checked in some chunk cannot be checked.
+    return pd.concat([rows, more]), pd.concat([broken, faults], join="inner")
+
+
+def _shown(
+    counts: Counter[Any], key: int | str, found: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.intp]:
+    """Count the rows found in the next chunk, and return those among the first that are shown."""
+    rows = np.flatnonzero(found)
+    shown = rows[: max(0, SHOWN_ROWS - counts[key])]
+    counts[key] += len(rows)
+    return shown

@@ -14,7 +14,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from jam_dagster.common.deferred import pd
 from jam_dagster.evaluation.domain_fit import remedy_sentence, unknown_sentences
-from jam_dagster.evaluation.expectations.checked_table import FALSE_ALARM_LEVEL, CheckedTable
+from jam_dagster.evaluation.expectations.checked_table import (
+    FALSE_ALARM_LEVEL,
+    CheckedTable,
+    Counted,
+)
 from jam_dagster.evaluation.expectations.expectation import (
     Asked,
     CheckGroup,
@@ -151,20 +155,28 @@ class _OfRows(Expectation):
     fault: ClassVar[str]
     quoted: ClassVar[bool] = False
 
+    def faults(self, counted: Counted) -> int:
+        """Return how many rows of the chunks fail it."""
+        return counted.faults[str(self.spec.subject)]
+
     def complete(self, outcome: dict[str, Any]) -> None:
         result, counted = outcome["result"], self.table.counted
         if counted is None or "element_count" not in result:
             return
         rows, unexpected = counted.rows, result["unexpected_count"]
+        if unexpected:
+            # In a column of another type, Great Expectations may find other values at fault.
+            unexpected = max(unexpected, self.faults(counted))
+        result["unexpected_count"] = unexpected
         column = self.spec.subject
         missing = counted.nulls[column] if isinstance(column, str) else 0
         result["element_count"] = rows
         if "missing_count" in result:
             result["missing_count"] = missing
-            result["missing_percent"] = 100.0 * missing / rows
-            result["unexpected_percent_total"] = 100.0 * unexpected / rows
+            result["missing_percent"] = missing / rows * 100
+            result["unexpected_percent_total"] = unexpected / rows * 100
             rows -= missing
-        percent = 100.0 * unexpected / rows if rows else None
+        percent = unexpected / rows * 100 if rows else None
         result |= {name: percent for name in _PERCENT if name in result}
 
     def observed(self, outcome: Mapping[str, Any]) -> Observed:
@@ -235,6 +247,9 @@ class _Nulls(_OfRows):
     def asked(self) -> Asked:
         return Asked("ExpectColumnValuesToNotBeNull", {"column": self.spec.subject}, "no null")
 
+    def faults(self, counted: Counted) -> int:
+        return counted.nulls[str(self.spec.subject)]
+
 
 class _Impossible(_OfRows):
     """No row holds an impossible combination or breaks a constraint."""
@@ -275,6 +290,10 @@ class _Impossible(_OfRows):
     def asked(self) -> Asked:
         values = {"column": self.spec.name, "value_set": [False]}
         return Asked("ExpectColumnValuesToBeInSet", values, "no such row")
+
+    def faults(self, counted: Counted) -> int:
+        rule = self.rules(self.table.domain)[int(self.spec.subject or 0)]
+        return counted.faults[self.table.rules.index(rule)]
 
 
 class _Kept(_Impossible):
