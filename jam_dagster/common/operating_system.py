@@ -168,29 +168,37 @@ def _available_memory() -> int:
 
 
 def _limits() -> Iterator[tuple[int, Path]]:
-    """Yield each limit of this process's control groups and of those above, with its use's file.
+    """Yield each limit of this process's memory, with its use's file."""
+    for group in control_groups("memory"):
+        # The second version's files, and the first's.
+        for most, used in (
+            ("memory.max", "memory.current"),
+            ("memory.limit_in_bytes", "memory.usage_in_bytes"),
+        ):
+            # A group without a limit has a word in place of the number, or no file.
+            with suppress(OSError, ValueError):
+                yield int((group / most).read_text()), group / used
 
-    A container may see the files of its own group alone, at the mount's root, whatever its path.
+
+def control_groups(controller: str) -> Iterator[Path]:
+    """Yield the folders of this process's control groups, and of those above.
+
+    The first version has a tree of groups for each controller. A container may see the files of its
+    own group alone, at the mount's root, whatever its path.
     """
     lines = ""
     with suppress(OSError, ValueError):
         lines = _GROUPS.read_text()
     found = re.findall(r"^\d+:(.*?):/(.*)$", lines, re.MULTILINE)
     paths = {name: path for names, path in found for name in names.split(",")}
-    # The second version's files, and the first's.
-    for mount, name, most, used in (
-        (_CONTROL, "", "memory.max", "memory.current"),
-        (_CONTROL / "memory", "memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
-    ):
+    for mount, name in ((_CONTROL, ""), (_CONTROL / controller, controller)):
         own = mount / paths.get(name, "")
         if ".." in own.parts or not os.path.isdir(own):
             own = mount
         for group in (own, *own.parents):
             if not group.is_relative_to(mount):
                 break
-            # A group without a limit has a word in place of the number, or no file.
-            with suppress(OSError, ValueError):
-                yield int((group / most).read_text()), group / used
+            yield group
 
 
 def numbers(lines: str) -> dict[str, int]:

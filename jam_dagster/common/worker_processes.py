@@ -15,12 +15,11 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, suppress
-from pathlib import Path
 from typing import IO, Any, TypeVar
 
 import numpy as np
 
-from jam_dagster.common.operating_system import widen_pipe
+from jam_dagster.common.operating_system import control_groups, widen_pipe
 
 T = TypeVar("T")
 
@@ -31,18 +30,21 @@ ONE_THREAD = dict.fromkeys(
 
 _LENGTH = struct.Struct("<Q")
 _PIPE_BYTES = 2**20
-_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 
 
 def cores() -> int:
-    """Return how many cores this process may use, by affinity and control group."""
+    """Return how many cores this process may use, by affinity and control groups."""
     if hasattr(os, "sched_getaffinity"):
         allowed = len(os.sched_getaffinity(0))
     else:
         allowed = os.cpu_count() or 1
-    with suppress(OSError, ValueError):
-        quota, period = map(int, _QUOTA.read_text().split())
-        allowed = min(allowed, max(1, quota // period))
+    for group in control_groups("cpu"):
+        # The second version has one file, the first two; there -1 says that it has no limit.
+        for files in (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us")):
+            with suppress(OSError, ValueError):
+                text = " ".join((group / one).read_text() for one in files)
+                quota, period = map(int, text.split())
+                allowed = min(allowed, max(1, quota // period)) if quota > 0 else allowed
     return allowed
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from jam_dagster.common import worker_processes
+from jam_dagster.common import operating_system, worker_processes
 from jam_dagster.common.worker_processes import cores, each_result, free_cores
 from tests.common.sent_functions import Made, Returns, Unsendable
 from tests.tiers import slow
@@ -100,15 +100,28 @@ def test_cores_that_others_use_are_left_to_them(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize(
-    ("quota", "allowed"), [("max 100000", 4), ("250000 100000", 2), ("5000 100000", 1)]
+    ("files", "allowed"),
+    [
+        ({"cpu.max": "max 100000"}, 4),
+        ({"cpu.max": "250000 100000"}, 2),
+        ({"cpu.max": "5000 100000"}, 1),
+        ({"cpu.max": "250000 100000", "service/cpu.max": "max 100000"}, 2),
+        ({"service/cpu.max": "350000 100000"}, 3),
+        ({"cpu/service/cpu.cfs_quota_us": "-1", "cpu/service/cpu.cfs_period_us": "100000"}, 4),
+        ({"cpu/service/cpu.cfs_quota_us": "300000", "cpu/service/cpu.cfs_period_us": "100000"}, 3),
+    ],
 )
-def test_cores_are_limited_by_a_control_group(
-    quota: str, allowed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_cores_are_limited_by_control_groups(
+    files: dict[str, str], allowed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: range(4))
-    monkeypatch.setattr(worker_processes, "_QUOTA", tmp_path / "cpu.max")
+    monkeypatch.setattr(operating_system, "_CONTROL", tmp_path)
+    (tmp_path / "own").write_text("3:cpu,cpuacct:/service\n0::/service\n")
+    monkeypatch.setattr(operating_system, "_GROUPS", tmp_path / "own")
     assert cores() == 4
-    (tmp_path / "cpu.max").write_text(quota)
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
     assert cores() == allowed
 
 
