@@ -45,6 +45,27 @@ def test_large_tables_are_made_a_part_at_a_time(monkeypatch, cliques, cells):
     check_every_marginal(((2, 5, 4, 3, 2, 3), cliques), seed=1, forbid=False)
 
 
+def test_no_table_stays_large_on_the_whole_way_to_an_answer(monkeypatch):
+    made, real = [], module.contract
+
+    def contract(*given, **more):
+        made.append(real(*given, **more))
+        return made[-1]
+
+    monkeypatch.setattr(module, "contract", contract)
+    monkeypatch.setattr(module, "PART_CELLS", 8)
+    # An attribute that divides the first product may be summed out before the largest one.
+    sizes = (5, 6, 3, 4, 6, 6)
+    cliques = [(0, 1, 2), (1, 4), (2, 3, 5), (2, 4, 5)]
+    rng = np.random.default_rng(0)
+    potentials = [(mask_of(c), rng.normal(size=[sizes[p] for p in c])) for c in cliques]
+    tree = JunctionTree.build(sizes, [mask for mask, _ in potentials])
+    calibrated = Calibrated(tree, calibrate(tree, potentials))
+    answers = dict(calibrated.marginals(map(mask_of, combinations(range(len(sizes)), 3))))
+    assert len(answers) == 20
+    assert max(one.table.size for one in made) <= 8
+
+
 def check_every_marginal(structure, seed, forbid):
     sizes, cliques = structure
     rng = np.random.default_rng(seed)
