@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shlex
@@ -19,6 +20,7 @@ import pytest
 import yaml
 
 from jam_dagster.privacy import Ledger, Policy
+from jam_dagster.tables import CsvSource, Domain, encode
 from tests.budgets import FIXED, PUBLIC_N
 from tests.cli_bench import RELEASE, Run, definition, synthesize
 from tests.postgres import PostgresServer
@@ -171,9 +173,13 @@ def test_the_number_of_rows_is_not_shown_before_a_draw_is_paid(
     assert str(rows) not in result.output.replace(str(Path.cwd()), "")
     kept = list(Path("ledger.db-private").rglob("*"))
     assert {stat.S_IMODE(path.stat().st_mode) for path in kept if path.is_file()} == {0o600}
-    # The digest of the public table, and none of a private file.
+    # A digest of the private records, which is keyed, and none of their file.
     (inputs,) = Path("ledger.db-private/contents").glob("*.json")
-    assert json.loads(inputs.read_text())["contents"] is None
+    digest = json.loads(inputs.read_text())["contents"]
+    table = encode(CsvSource("priv.csv").read(private=True), Domain.load("domain.json"))
+    plain = hashlib.sha256(Path("priv.csv").read_bytes()).hexdigest()
+    assert re.fullmatch("[0-9a-f]{64}", digest)
+    assert digest not in (table.contents(), plain)
     assert not Path("out/restricted").exists()
     assert spent() == 0
 

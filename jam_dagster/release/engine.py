@@ -45,6 +45,7 @@ from jam_dagster.tables.codes.purpose import regressions, targets
 from jam_dagster.tables.codes.spreadsheet import check_cells
 from jam_dagster.tables.domain.bought import LEVELS, Draw, PaidCounts
 from jam_dagster.tables.domain.text_dtype import SYNTHETIC
+from jam_dagster.tables.sources.parquet import ParquetTable
 from jam_dagster.tables.sources.public import encoded_tables, over_bought
 from jam_dagster.tables.sources.public_apart import check_no_copy
 
@@ -509,21 +510,17 @@ class Engine:
         )
 
     def _contents(self, private: MarginalSource) -> str | None:
-        """Return a digest of the private records, if nothing else shows that they changed.
-
-        The owner of a file knows when it changes; a database takes new rows.
-        """
-        if isinstance(private, CountedTable):
-            return private.contents()
-        if isinstance(private, EncodedTable) and self._changes:
-            return private.contents()
+        """Return a digest of the private records; None if only their number is known."""
         if isinstance(private, RecordsOnly):
             return None
         unit = self.spec.privacy.protection.unit
         # The digest is of all rows: a secret that can be lost decides which rows are kept.
-        return self.spec.private.contents(
+        whole = self.spec.private.contents(
             [*private.domain.names, *([] if unit is None else [unit.column])]
         )
+        if whole is None and isinstance(private, CountedTable | EncodedTable | ParquetTable):
+            return private.contents()
+        return whole
 
     def evaluate(
         self,

@@ -24,6 +24,7 @@ from jam_dagster.common.deferred import pd
 from jam_dagster.common.redaction import private_values
 from jam_dagster.errors import DomainError, InputError, SpecificationError
 from jam_dagster.tables.codes.encode import each_encoded
+from jam_dagster.tables.codes.row_hashes import contents_of
 from jam_dagster.tables.domain.columns import Batch, column_in, each_value, no_rows_of
 from jam_dagster.tables.domain.values import text_of
 
@@ -213,7 +214,7 @@ class LimitedRows:
     def encoded(self, batches: Iterable[Batch], domain: Domain) -> Iterator[EncodedTable]:
         """Yield all rows encoded, each batch by itself; 24 bytes a row are held."""
         for encoded in each_encoded(self._noted(batches), domain):
-            self._contents.append(contents_of(encoded, self._secret))
+            self._contents.append(contents_of(encoded.columns, self._secret))
             yield encoded
 
     def _noted(self, batches: Iterable[Batch]) -> Iterator[Batch]:
@@ -232,21 +233,6 @@ class LimitedRows:
         with private_values():
             texts, most = self.persons.texts, self._unit.max_rows
             return kept_rows(self.numbers, contents, texts, most, self._secret)
-
-
-def contents_of(encoded: EncodedTable, secret: bytes) -> npt.NDArray[np.uint64]:
-    """Return a keyed hash of the codes of each row, shape (rows, 2).
-
-    It is a sum of secret multiples of the codes, so that codes of 16 bits that differ have one hash
-    with a probability of 2^-96.
-    """
-    names = len(encoded.columns)
-    drawn = hashlib.shake_256(b"jam row codes\0" + secret).digest(16 * names)
-    content = np.zeros((encoded.records, 2), np.uint64)
-    multiples = np.frombuffer(drawn, "<u8").reshape(names, 2).astype(np.uint64)
-    for codes, pair in zip(encoded.columns, multiples, strict=True):
-        content += codes.astype(np.uint64)[:, None] * pair
-    return content
 
 
 def persons_in(batch: Batch, unit: PrivacyUnit) -> pd.Series[Any]:

@@ -25,11 +25,11 @@ from jam_dagster.tables.codes.encode import check_possible, each_encoded, encode
 from jam_dagster.tables.codes.privacy_unit import (
     LimitedRows,
     PrivacyUnit,
-    contents_of,
     places,
     seeded_secret,
     tickets,
 )
+from jam_dagster.tables.codes.row_hashes import contents_of
 from jam_dagster.tables.codes.table import EncodedTable, joined
 from jam_dagster.tables.codes.within_roots import Family, Kin, Room, RuleTables, Unfit
 from jam_dagster.tables.domain.children import MOST_DIGITS, SLOTS
@@ -109,7 +109,7 @@ def encode_roots(
 
     def encoded() -> Iterator[EncodedTable]:
         for table in each_encoded(owned(), two.domain):
-            contents.append(contents_of(table, secret))
+            contents.append(contents_of(table.columns, secret))
             yield table
 
     child = joined(encoded(), two.domain)

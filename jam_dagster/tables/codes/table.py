@@ -26,6 +26,7 @@ from jam_dagster.tables.codes.marginals import (
     MarginalCounter,
     counts_dtype,
 )
+from jam_dagster.tables.codes.row_hashes import RowsDigest
 from jam_dagster.tables.domain.domain import Clique, Domain
 
 
@@ -136,12 +137,8 @@ class EncodedTable:
 
     def contents(self) -> str:
         """Return a SHA-256 of the records in any order; it must be keyed before it is stored."""
-        bytes_of = [
-            column.view(np.uint8).reshape(self.records, column.itemsize) for column in self.columns
-        ]
-        records = np.concatenate(bytes_of, axis=1)
-        digest = hashlib.sha256(f"{self.records}\n".encode())
-        digest.update(np.sort(records.view(f"V{records.shape[1]}").ravel()).tobytes())
+        digest = RowsDigest()
+        digest.add(self.columns)
         return digest.hexdigest()
 
     @classmethod

@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from jam_dagster.tables.codes.block_counts import can_be_kept
 from jam_dagster.tables.codes.encode import check_schema, each_encoded
 from jam_dagster.tables.codes.marginals import Counts, MarginalCounter
 from jam_dagster.tables.codes.privacy_unit import LimitedRows
+from jam_dagster.tables.codes.row_hashes import RowsDigest
 from jam_dagster.tables.codes.table import EncodedTable, KeptCounts, count_blocks
 from jam_dagster.tables.domain.columns import (
     exact_columns,
@@ -55,6 +56,8 @@ ENCODED_BYTES = 1 << 30
 
 An attribute of up to 256 values takes a byte a record, up to 65,536 two.
 """
+
+_Written: TypeAlias = tuple[str, int | None, int | None]
 
 # Bytes of a column that are read at a time, instead of a whole row group.
 _BUFFER_BYTES = 1 << 20
@@ -161,6 +164,8 @@ class ParquetSource(Source):
 
         path = opened(self.path)
         dataset = reading(self.describe(), True, lambda: _dataset(path, True))
+        # Before the footers are read, so that these are of the same files or of later ones.
+        written = reading(self.describe(), True, lambda: _written(dataset))
         names = list(dataset.schema.names)
         check_unique(self.describe(), names, "rename one")
         missing = set(columns) - set(names)
@@ -174,14 +179,15 @@ class ParquetSource(Source):
             for field in dataset.schema
             if missing or field.name in columns
         ]
-        found = some_batch(_batches(dataset, fields), pa.schema(fields))
+        found, is_whole = some_batch(_batches(dataset, fields), pa.schema(fields)), False
         with suppress(PrivateValuesError):
             yield from each_batch(found, self.describe())
-            return
+            is_whole = True
         # No value decides which error this is, and it is not chained to the original.
-        if not reading(self.describe(), True, lambda: _is_as_opened(dataset)):
+        if not reading(self.describe(), True, lambda: _is_as_opened(dataset, written)):
             raise _changed(self, "it was read")
-        raise PrivateValuesError
+        if not is_whole:
+            raise PrivateValuesError
 
     def _counted(
         self, domain: Domain, limit: Limit | None, cliques: Sequence[Clique]
@@ -195,10 +201,18 @@ class ParquetSource(Source):
             return super()._counted(domain, limit, cliques)
         if limit is None:
             return ParquetTable(domain, self, tuple(cliques))
-        rows = LimitedRows(*limit)
+        rows, before = LimitedRows(*limit), self._written()
         for _ in rows.encoded(self.batches(needed(domain, limit[0])), domain):
             pass
-        return ParquetTable(domain, self, tuple(cliques), rows.kept())
+        table = ParquetTable(domain, self, tuple(cliques), rows.kept())
+        # Two passes: the rows that stay are those of the first one's persons.
+        if self._written() != before:
+            raise _changed(self, "it was read")
+        return table
+
+    def _written(self) -> list[_Written]:
+        path = opened(self.path)
+        return reading(self.describe(), True, lambda: _written(_dataset(path)))
 
     def count_records(self, unit: PrivacyUnit | None) -> int:
         """Return the number of rows from the footers, or the unit's (`Source.count_records`)."""
@@ -226,8 +240,9 @@ class ParquetTable:
 
     Constructing it reads and encodes every record once, so that every fault of the table appears
     before any charge, and counts the announced marginals where their counts can be held. A call of
-    `marginals` is one more pass, unless the last counts suffice. Memory is the counts and one chunk
-    of records, whatever the number of records. A mask, shape (rows,), says which rows are `kept`.
+    `marginals` is one more pass, unless the last counts suffice; it must find the same records, in
+    any order. Memory is the counts and one chunk of records, whatever the number of records. A
+    mask, shape (rows,), says which rows are `kept`.
     """
 
     domain: Domain
@@ -235,16 +250,26 @@ class ParquetTable:
     cliques: tuple[Clique, ...] = ()
     kept: npt.NDArray[np.bool_] | None = None
     records: int = field(init=False)
+    _contents: str = field(init=False, repr=False)
     _counts: KeptCounts = field(default_factory=KeptCounts, init=False, repr=False)
 
     def __post_init__(self) -> None:
+        digest = RowsDigest()
         if self.cliques and can_be_kept(self.domain, self.cliques):
             most = self.source.rows() if self.kept is None else int(self.kept.sum())
-            held = count_blocks(self._chunks(), self.domain, self.cliques, records=most)
+            held = count_blocks(self._chunks(digest), self.domain, self.cliques, records=most)
             self._counts.held, records = held, held.records
         else:
-            records = sum(one.records for one in self._chunks())
+            records = sum(one.records for one in self._chunks(digest))
         object.__setattr__(self, "records", records)
+        object.__setattr__(self, "_contents", digest.hexdigest())
+
+    def contents(self) -> str:
+        """Return a SHA-256 of the records in any order; it must be keyed before it is stored.
+
+        `EncodedTable.contents` of the same records is the same.
+        """
+        return self._contents
 
     def marginal(self, clique: Clique) -> Counts:
         """Count a marginal; see `EncodedTable.marginal`."""
@@ -264,20 +289,24 @@ class ParquetTable:
         return counter.counts()
 
     def _unchanged(self) -> Iterator[EncodedTable]:
-        seen = 0
-        for chunk in self._chunks():
-            yield chunk
-            seen += chunk.records
-        if seen != self.records:
+        digest = RowsDigest()
+        yield from self._chunks(digest)
+        if digest.hexdigest() != self._contents:
             raise _changed(self.source, "its marginals were counted")
 
-    def _chunks(self) -> Iterator[EncodedTable]:
-        """Yield the rows that stay, or raise SourceError if the table has changed meanwhile."""
+    def _chunks(self, digest: RowsDigest) -> Iterator[EncodedTable]:
+        """Yield the rows that stay, which the digest gets, too, or raise SourceError.
+
+        It says if the table has changed meanwhile.
+        """
         seen = 0
         for chunk in each_encoded(self.source.batches(self.domain.names), self.domain):
             here = slice(seen, seen + chunk.records)
             seen += chunk.records
-            yield chunk if self.kept is None else chunk.take(_rows_in(self.kept[here], chunk))
+            if self.kept is not None:
+                chunk = chunk.take(_rows_in(self.kept[here], chunk))
+            digest.add(chunk.columns)
+            yield chunk
         if self.kept is not None and seen != len(self.kept):
             raise _changed(self.source, "it was read")
 
@@ -380,13 +409,19 @@ def _shared(types: list[pa.DataType]) -> pa.DataType | None:
         return None
 
 
-def _is_as_opened(dataset: pq.ParquetDataset) -> bool:
-    """Return whether all files have the footers that they were opened with.
+def _written(dataset: pq.ParquetDataset) -> list[_Written]:
+    """Return each file, its size and when it was last written, as far as the store knows."""
+    paths = [one.path for one in dataset.fragments]
+    return [(one.path, one.size, one.mtime_ns) for one in dataset.filesystem.get_file_info(paths)]
+
+
+def _is_as_opened(dataset: pq.ParquetDataset, written: list[_Written]) -> bool:
+    """Return whether all files have the footers that they were opened with, and were not written.
 
     A failure of the store is raised, as it says nothing of the files.
     """
     try:
-        return all(
+        return _written(dataset) == written and all(
             _has_footer(dataset.filesystem, one.path, one.metadata) for one in dataset.fragments
         )
     except FileNotFoundError:

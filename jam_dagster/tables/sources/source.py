@@ -110,9 +110,9 @@ class Source(ABC):
         check_records_only(self, unit is not None)
 
     def contents(self, names: Sequence[str]) -> str | None:
-        """Return a SHA-256 of some columns of a private table, if no owner knows of changes.
+        """Return a SHA-256 of some columns of a private table in memory, of all its rows.
 
-        It must be keyed before it is stored. None: the table is the same as long as its identity.
+        It must be keyed before it is stored. None: the codes or counts of any other table show it.
 
         Parameters
         ----------

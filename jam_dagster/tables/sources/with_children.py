@@ -91,7 +91,7 @@ class WithChildren(Source):
         return self.roots.count_records(PrivacyUnit(self.link.column))
 
     def contents(self, names: Sequence[str]) -> str | None:
-        """Return a digest of the columns of both tables (see `Source.contents`)."""
+        """Return a digest of the columns of both tables in memory (see `Source.contents`)."""
         own = self.link.name(1, "")
         children = [name.removeprefix(own) for name in names if name.startswith(own)]
         slots, others = (own, self.link.name(2, "")), (self.link.table, self.link.column)
@@ -100,7 +100,7 @@ class WithChildren(Source):
             one.contents([*columns, self.link.column])
             for one, columns in zip(self.parts, (roots, children), strict=True)
         ]
-        if found == [None, None]:
+        if None in found:
             return None
         return hashlib.sha256(canonical(tables=found).encode()).hexdigest()
 

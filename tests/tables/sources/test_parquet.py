@@ -4,6 +4,7 @@ import os
 import tracemalloc
 from functools import partial
 from itertools import combinations
+from pathlib import Path
 
 import fsspec
 import numpy as np
@@ -36,6 +37,7 @@ from jam_dagster.tables import (
 )
 from jam_dagster.tables.codes import marginals
 from jam_dagster.tables.codes.encode import each_encoded
+from jam_dagster.tables.codes.privacy_unit import LimitedRows
 from jam_dagster.tables.codes.table import joined
 from jam_dagster.tables.domain.values import text_of
 from jam_dagster.tables.sources import parquet as parquet_source
@@ -105,6 +107,7 @@ def test_any_table_counts_as_in_memory(tmp_path_factory, table, seed, rows_in_a_
     assert isinstance(held, EncodedTable)
     assert all(map(np.array_equal, held.columns, expected.columns))
     assert_same(streamed, expected)
+    assert streamed.contents() == expected.contents()
 
 
 @pytest.mark.parametrize("rows_in_a_group", [1, 2, 3, 4, 100])
@@ -311,12 +314,86 @@ def test_a_file_that_is_cut_off_in_its_last_row_group(tmp_path):
     assert SENTINEL not in str(caught.value)
 
 
-def test_a_file_that_changes_is_noticed(tmp_path):
+def plain(path, b, when=None):
+    """Write ten people in a layout that no value changes."""
+    columns = pa.table({"a": ["u", "v"] * 5, "b": b})
+    pq.write_table(columns, path, compression="none", use_dictionary=False, write_statistics=False)
+    if when is not None:
+        os.utime(path, (when, when))
+    return ParquetSource(str(path))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [lambda path: people(path, rows=12), lambda path: plain(path, [3] * 9 + [13], when=1)],
+    ids=["more rows", "as many, in the same layout and of the same time"],
+)
+def test_a_file_that_changes_is_noticed(tmp_path, change):
     path = tmp_path / "t.parquet"
-    table = counted(people(path), AB, limit=0)
-    people(path, rows=12)
+    table = counted(plain(path, [3] * 10, when=1), AB, limit=0)
+    change(path)
     with pytest.raises(SourceError, match="changed while its marginals were counted"):
         table.marginal(("a",))
+
+
+def test_a_file_that_is_written_again_between_two_passes_is_the_same(tmp_path):
+    path = tmp_path / "t.parquet"
+    source = plain(path, [*range(10)], when=1)
+    table = counted(source, AB, limit=0)
+    expected = counted(source, AB)
+    rows = pq.read_table(path)
+    pq.write_table(rows.take([*range(9, -1, -1)]), path)
+    assert_same(table, expected)
+    assert counted(source, AB).contents() == table.contents()
+
+
+def test_persons_that_are_exchanged_between_two_passes_are_noticed(tmp_path, monkeypatch):
+    """The rows that stay would be those of others."""
+    path, kept = tmp_path / "t.parquet", LimitedRows.kept
+    source = people(path, rows=4, name=["x", "x", "y", "z"])
+    unit, secret = PrivacyUnit("name", 1), b"s" * 32
+    monkeypatch.setattr(parquet_source, "ENCODED_BYTES", 0)
+    assert source.counted(AB, unit, secret).records == 3
+
+    def kept_of_before(rows):
+        people(path, rows=4, name=["x", "y", "z", "z"])
+        os.utime(path, (1, 1))
+        return kept(rows)
+
+    monkeypatch.setattr(LimitedRows, "kept", kept_of_before)
+    with pytest.raises(SourceError, match="changed while it was read: a file was"):
+        source.counted(AB, unit, secret)
+
+
+@pytest.mark.parametrize("which", [0, 2], ids=["that was read", "that is still to be read"])
+@pytest.mark.parametrize("columns", [{}, {"rows": 12}], ids=["same layout", "more rows"])
+def test_a_file_that_is_replaced_while_its_folder_is_read_is_said(tmp_path, which, columns):
+    for name in range(3):
+        plain(tmp_path / f"{name}.parquet", [3] * 10, when=1)
+    source, replaced = ParquetSource(str(tmp_path)), tmp_path / f"{which}.parquet"
+    batches = source.batches(AB.names)
+    # The first file is read whole, and a part of the second.
+    for _ in range(5):
+        next(batches)
+    if columns:
+        people(replaced, **columns)
+    else:
+        plain(replaced, [13] * 10, when=2)
+    with pytest.raises(SourceError, match="changed while it was read: a file was"):
+        list(batches)
+    assert sum(map(len, source.batches(AB.names))) == (32 if columns else 30)
+
+
+@pytest.mark.parametrize("limit", [0, parquet_source.ENCODED_BYTES])
+def test_no_name_of_a_file_decides_what_a_folder_contains(tmp_path, limit):
+    plain(tmp_path / "0.parquet", [3] * 10)
+    plain(tmp_path / "1.parquet", [13] * 10)
+    source = ParquetSource(str(tmp_path))
+    before = counted(source, AB, limit=limit).contents()
+    (tmp_path / "0.parquet").rename(tmp_path / "2.parquet")
+    assert counted(source, AB, limit=limit).contents() == before
+    plain(tmp_path / "1.parquet", [13] * 9 + [3])
+    assert counted(source, AB, limit=limit).contents() != before
 
 
 @pytest.mark.parametrize(
@@ -382,6 +459,24 @@ def test_a_store_that_fails_while_its_files_are_read_changes_none(stored, monkey
     assert "changed" not in str(caught.value)
     assert SENTINEL not in str(caught.value)
     assert caught.value.__context__ is caught.value.__cause__ is None
+
+
+def test_a_store_that_fails_after_the_last_row_changes_none(tmp_path, monkeypatch):
+    store = fsspec.filesystem("memory")
+    store.pipe("/whole/0.parquet", Path(people(tmp_path / "t.parquet").path).read_bytes())
+
+    def fails(*given, **options):
+        raise ConnectionError(SENTINEL)
+
+    batches = ParquetSource("memory://whole").batches(AB.names)
+    for _ in range(4):
+        next(batches)
+    monkeypatch.setattr(MemoryFileSystem, "info", fails)
+    with pytest.raises(SourceError, match="cannot read Parquet file memory://whole: ") as caught:
+        list(batches)
+    store.rm("/whole", recursive=True)
+    assert "changed" not in str(caught.value)
+    assert SENTINEL not in str(caught.value)
 
 
 def test_rows_that_cannot_be_read_are_a_fault_of_values_unless_their_file_is_gone(stored):

@@ -14,10 +14,20 @@ import pytest
 
 import jam_dagster as jam
 from jam_dagster.errors import InputError, SpecificationError
+from jam_dagster.privacy import Ledger
 from jam_dagster.release.engine import Engine
-from jam_dagster.tables import Domain, FrameSource, PrivacyUnit, Source, encode
+from jam_dagster.tables import (
+    CsvSource,
+    Domain,
+    FrameSource,
+    ParquetSource,
+    PrivacyUnit,
+    Source,
+    encode,
+)
 from jam_dagster.tables.codes.block_counts import CountedTable
 from jam_dagster.tables.codes.table import count_blocks
+from jam_dagster.tables.sources import parquet
 from jam_dagster.tables.sources.base import source_of
 from jam_dagster.tables.sources.public import public_of
 from jam_dagster.tables.sources.source import Limit
@@ -123,6 +133,41 @@ def test_it_goes_on_with_the_table_that_it_drew_on(
         connection.execute("delete from people")
         connection.executemany("insert into people values (?, ?)", PEOPLE)
     release(people)
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "parquet left in its file", "folder"])
+def test_a_file_is_the_same_table_as_long_as_it_has_the_same_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if form == "parquet left in its file":
+        monkeypatch.setattr(parquet, "ENCODED_BYTES", 0)
+    rows = pd.DataFrame(PEOPLE, columns=["sex", "town"])
+    private: Source = CsvSource("people.csv") if form == "csv" else ParquetSource("people")
+
+    def write(table: pd.DataFrame) -> None:
+        if form == "csv":
+            table.to_csv("people.csv", index=False)
+        elif form == "folder":
+            Path("people").mkdir(exist_ok=True)
+            table[:4].to_parquet("people/0.parquet", index=False)
+            table[4:].to_parquet("people/1.parquet", index=False)
+        else:
+            table.to_parquet("people", index=False)
+
+    write(rows)
+    with monkeypatch.context() as patched:
+        patched.setattr(Engine, "evaluate", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            release(private)
+    write(rows.assign(town=[*rows["town"][1:], "a"]))
+    with pytest.raises(InputError, match="another private table") as refused:
+        release(private)
+    assert "town" not in str(refused.value)
+    # The refusal is an answer about private values: it counts.
+    assert len(Ledger("ledger.db").open_attempts("people")) == 2
+    write(rows[::-1])
+    assert release(private).errors.synthetic is not None
 
 
 def test_a_table_is_no_source_whatever_its_columns_are_called() -> None:

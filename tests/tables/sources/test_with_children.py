@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import make_url
 
 from jam_dagster.errors import InputError, PrivateValuesError, SpecificationError
-from jam_dagster.tables import Domain, FrameSource, Source, source_from_config
+from jam_dagster.tables import Domain, FrameSource, ParquetSource, Source, source_from_config
 from jam_dagster.tables.codes.privacy_unit import PrivacyUnit
 from jam_dagster.tables.domain.children import Link
 from jam_dagster.tables.sources.with_children import WithChildren
@@ -146,6 +146,9 @@ def test_the_contents_are_of_all_columns_of_the_domain() -> None:
     assert contents(households.copy(), persons.assign(sex="b")) == before
     assert contents(households.assign(persons_a_room=2), persons) != before
     assert contents(households, persons.assign(job=0)) != before
+    # The codes show what a file has.
+    mixed = WithChildren(FrameSource(households, "h"), ParquetSource("persons.parquet"), LINK)
+    assert mixed.contents(names) is None
 
 
 def test_what_is_counted_in_its_place_has_no_children() -> None:
