@@ -172,7 +172,7 @@ class _Deviations:
         # A model of large cliques cannot compute every marginal that spans several.
         asked = answerable(model, workload.cliques)
         kept = _kept({clique: domain.size(clique) for clique in asked}, most_cells)
-        answers, counts = model.marginals(kept), table.marginals(kept)
+        answers, counts = dict(model.marginals(kept)), dict(table.marginals(kept))
         # The deviation of a cell is at most the number of rows, and fits into 32 bits.
         digits = max(0, min(_FINEST, 30 - table.records.bit_length()))
         scale = table.records / model.total

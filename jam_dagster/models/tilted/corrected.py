@@ -114,7 +114,7 @@ class CorrectedModel(StoredModel):
         pool, (weights, _) = self.moments.pool, self._weights
         change = weights - 1.0 / pool.records
         found = {}
-        answers = self.base.marginals(cliques)
+        answers = dict(self.base.marginals(cliques))
         for clique in [*answers]:
             # Popped, so that none is held next to its corrected one.
             answer = answers.pop(clique)
