@@ -207,7 +207,7 @@ def held(session: int) -> int:
 
 
 def _kill(session: int) -> float:
-    """Kill the processes of a session; return the seconds of those that nobody will wait for."""
+    """Kill the processes of a session; return the CPU-seconds of all but its first one."""
     lost = 0.0
     for process in map(int, [one.name for one in _processes(session)]):
         lost += 0.0 if process == session else own_cpu(process)

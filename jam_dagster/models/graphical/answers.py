@@ -178,16 +178,19 @@ class Calibrated:
         sizes = dict(zip(table.axes, table.table.shape, strict=True))
         axis = -1
         if cells > PART_CELLS:
-            # No table that follows should stay large, either.
+            # The largest table of the whole way should become small, then the next one.
             steps = [one for one, _ in factors]
             large = {
                 mask for one in steps for mask in (one.keep | one.part, one.separator | one.part)
             }
             axis = min(
                 table.axes,
-                key=lambda one: max(
-                    self._cells(mask, where) / (sizes[one] if mask >> one & 1 else 1)
-                    for mask in large
+                key=lambda one: sorted(
+                    (
+                        self._cells(mask, where) / (sizes[one] if mask >> one & 1 else 1)
+                        for mask in large
+                    ),
+                    reverse=True,
                 ),
                 default=-1,
             )

@@ -1,4 +1,4 @@
-"""What is held of a table in chunks does not grow with its rows."""
+"""A table in chunks is held by a few of its rows, however many it has."""
 
 from __future__ import annotations
 

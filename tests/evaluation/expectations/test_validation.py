@@ -83,6 +83,15 @@ def check(
     return {result.name: result for result in results}
 
 
+def facts_of(release: SmallRelease, domain: Domain) -> dict[str, Any]:
+    return {
+        "records": RECORDS,
+        "transcript": release.transcript,
+        "model": release.model,
+        "public": EncodedTable(domain, release.public.columns),
+    }
+
+
 def in_chunks(table: pd.DataFrame, folder: Path) -> TableFile:
     path = folder / "table.parquet"
     table.to_parquet(path, index=False, row_group_size=1000)
@@ -239,12 +248,7 @@ def test_a_table_in_chunks_has_the_results_of_the_whole(
         with_values("region", slice(3999, None), 4),
     ):
         whole = values(whole)
-    facts: dict[str, Any] = {
-        "records": RECORDS,
-        "transcript": release.transcript,
-        "model": release.model,
-        "public": EncodedTable(domain, release.public.columns),
-    }
+    facts = facts_of(release, domain)
     table = in_chunks(whole, tmp_path)
     assert len(CheckedTable.of(table, domain, *facts.values()).synthetic) < 200
     checks = [validate(one, domain, **facts) for one in (whole, table)]
@@ -273,12 +277,7 @@ def test_rules_that_other_rows_decide_are_counted_in_chunks_as_in_the_whole(
     assert repeated.sum() - within > 50 < within
     assert table["0"].isna().any()
 
-    facts: dict[str, Any] = {
-        "records": RECORDS,
-        "transcript": release.transcript,
-        "model": release.model,
-        "public": EncodedTable(domain, release.public.columns),
-    }
+    facts = facts_of(release, domain)
     chunked = in_chunks(table, tmp_path)
     checks, of_chunks = (validate(one, domain, **facts) for one in (table, chunked))
     results = {one.name: one for one in checks.results}
